@@ -1,0 +1,1 @@
+"""The command line of colret: one module per command."""

@@ -1,0 +1,1 @@
+"""colret: late-interaction retrieval of document pages."""

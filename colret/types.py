@@ -1,0 +1,183 @@
+"""The values that travel between the layers.
+
+Symbols used in every docstring: T query tokens, P vectors of one page, D dimension,
+N pages in the corpus, C candidates, k results, W words of one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colret.errors import Reason
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Float32 = NDArray[np.float32]
+Int64 = NDArray[np.int64]
+Boxes = NDArray[np.uint16]
+"""(n, 4) uint16: left, top, right, bottom in 1/65535 of the page's displayed width and height."""
+
+WHOLE_PAGE = (0, 0, 65535, 65535)
+"""The box of what has no place on the page, such as a prompt token."""
+
+
+class PageRef(NamedTuple):
+    """One page of one document; ``number`` counts physical pages from 1."""
+
+    doc_id: str
+    number: int
+
+    @property
+    def page_id(self) -> str:
+        """``doc_id:number``, without white space, so that TREC files can carry it."""
+        return f"{self.doc_id}:{self.number}"
+
+    @classmethod
+    def parse(cls, page_id: str) -> PageRef:
+        """Return the reference that ``page_id`` names."""
+        doc_id, _, number = page_id.rpartition(":")
+        return cls(doc_id, int(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a page in reading order, none empty and none with white space inside."""
+
+    texts: tuple[str, ...]
+    boxes: Boxes  # (W, 4)
+
+    def __post_init__(self) -> None:
+        """Check that each word has its box."""
+        if self.boxes.shape != (len(self.texts), 4) or self.boxes.dtype != np.uint16:
+            raise ValueError(f"{len(self.texts)} words need ({len(self.texts)}, 4) uint16 boxes")
+
+    @property
+    def text(self) -> str:
+        """The words joined by single spaces: ``text.split(" ")`` gives them back."""
+        return " ".join(self.texts)
+
+    @classmethod
+    def none(cls) -> Words:
+        """Return the words of a page without any."""
+        return cls((), np.empty((0, 4), np.uint16))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page as read from its document, before encoding."""
+
+    ref: PageRef
+    width: float  # points, as displayed (after rotation and cropping)
+    height: float
+    words: Words
+    image: Image | None  # RGB, as displayed; None when nothing needs pixels
+    image_hash: int  # 64-bit perceptual hash
+
+
+@dataclass(frozen=True, slots=True)
+class PageEmbedding:
+    """The multivector of one page and where on the page each vector comes from."""
+
+    vectors: Float32  # (P, D) float32, unit rows; P may be 0 for a blank page
+    boxes: Boxes  # (P, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """The multivector of one query and the token that each vector stands for."""
+
+    vectors: Float32  # (T, D) float32, unit rows
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderInfo:
+    """What an index must know of its encoder to be searched by the same one."""
+
+    name: str  # as given to load_encoder: a short-cut, a hub name or a folder
+    family: str
+    revision: str  # commit, or digest of the weights
+    dim: int
+    query_template: str  # how a query is wrapped before encoding, "{}" being its text
+    reads: str  # "words" or "image"
+    render_pixels: int  # largest number of pixels of a page image worth rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Multivectors:
+    """Multivectors of C pages, packed: no padding, so no mask to forget.
+
+    Page ``i`` owns rows ``offsets[i]:offsets[i + 1]`` of ``values``; its vectors are those
+    rows times ``scales[i]``.
+    """
+
+    values: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8]  # (sum P, D)
+    offsets: Int64  # (C + 1,)
+    scales: Float32  # (C,)
+
+    def __post_init__(self) -> None:
+        """Refuse what would make a segment maximum wrong."""
+        lengths = np.diff(self.offsets)
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.values):
+            raise ValueError("offsets must run from 0 to the number of vectors")
+        if len(lengths) and lengths.min() < 1:
+            raise ValueError("a page without vectors cannot be scored")
+        if self.scales.shape != lengths.shape:
+            raise ValueError("each page needs one scale")
+
+    def __len__(self) -> int:
+        """Return C, the number of pages."""
+        return len(self.offsets) - 1
+
+    @classmethod
+    def pack(cls, pages: Sequence[NDArray[np.float32]]) -> Multivectors:
+        """Pack float32 multivectors, each (P, D) with its own P >= 1."""
+        offsets = np.zeros(len(pages) + 1, np.int64)
+        np.cumsum([len(page) for page in pages], out=offsets[1:])
+        values = np.concatenate(pages) if pages else np.empty((0, 0), np.float32)
+        return cls(values, offsets, np.ones(len(pages), np.float32))
+
+
+class Hit(NamedTuple):
+    """One ranked page."""
+
+    ref: PageRef
+    score: float  # mean over query tokens of the best similarity: 1.0 is the ceiling
+    maxsim: float  # the sum of the same: raw MaxSim
+
+
+class SkippedPage(NamedTuple):
+    """A page that could not be indexed."""
+
+    number: int
+    reason: Reason
+    message: str
+
+
+class DocumentFile(NamedTuple):
+    """A path that holds a document's content, as it was when last read."""
+
+    path: str
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """What the index knows of one document: the commit record of its pages."""
+
+    doc_id: str
+    files: tuple[DocumentFile, ...]
+    size: int  # bytes
+    n_pages: int  # pages of the document, indexed or not
+    n_blank: int  # pages without anything to encode
+    status: str  # "done" or "failed"
+    reason: str  # "" when done
+    message: str
+    tool_version: str
+    skipped: tuple[SkippedPage, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Evaluation of page retrieval: datasets, measures, statistics, reports."""
