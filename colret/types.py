@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ Boxes = NDArray[np.uint16]
 
 WHOLE_PAGE = (0, 0, 65535, 65535)
 """The box of what has no place on the page, such as a prompt token."""
+
+Codec = Literal["int8", "float16"]
+"""How vectors are stored: see ``codecs``."""
 
 
 class PageRef(NamedTuple):
@@ -135,6 +138,11 @@ class Multivectors:
         """Return C, the number of pages."""
         return len(self.offsets) - 1
 
+    def page(self, i: int) -> Float32:
+        """Return the (P, D) float32 vectors of page ``i``."""
+        values = self.values[self.offsets[i] : self.offsets[i + 1]]
+        return np.asarray(values.astype(np.float32) * self.scales[i])
+
     @classmethod
     def pack(cls, pages: Sequence[NDArray[np.float32]]) -> Multivectors:
         """Pack float32 multivectors, each (P, D) with its own P >= 1."""
@@ -150,6 +158,7 @@ class Hit(NamedTuple):
     ref: PageRef
     score: float  # mean over query tokens of the best similarity: 1.0 is the ceiling
     maxsim: float  # the sum of the same: raw MaxSim
+    row_id: int  # where the store keeps the page
 
 
 class SkippedPage(NamedTuple):
@@ -181,3 +190,57 @@ class DocumentRecord:
     message: str
     tool_version: str
     skipped: tuple[SkippedPage, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """What an index was made with; a search or an ingest with anything else is refused."""
+
+    model: str
+    revision: str
+    family: str
+    dim: int
+    query_template: str
+    codec: Codec
+    format_version: int
+    tool_version: str  # of the colret that made it
+    created: str  # ISO 8601, UTC
+
+
+class EncodedPage(NamedTuple):
+    """A page with its multivector, ready to be stored."""
+
+    page: Page
+    embedding: PageEmbedding
+
+
+class Candidate(NamedTuple):
+    """A page that a search may rescore, and where the store keeps it."""
+
+    ref: PageRef
+    row_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageDetails:
+    """What the index knows of a page besides its vectors."""
+
+    ref: PageRef
+    width: float  # points
+    height: float
+    words: Words
+    boxes: Boxes  # (P, 4), where each stored vector comes from
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """What an index holds and what it takes."""
+
+    settings: IndexSettings
+    n_documents: int
+    n_failed: int
+    n_pages: int
+    n_blank: int
+    n_skipped_pages: int
+    n_vectors: int
+    bytes_on_disk: int

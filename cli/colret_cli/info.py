@@ -1,0 +1,47 @@
+"""``colret info``: what an index holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from colret_cli.options import index_option, json_option, open_store
+from colret_cli.output import show_bytes
+
+
+@click.command()
+@index_option
+@json_option
+def info(index_path: Path, as_json: bool) -> None:
+    """Show what the index holds: model, pages, vectors, bytes.
+
+    \b
+    Example:
+      colret info --index archive
+    """
+    from colret.codecs import bytes_per_vector
+
+    found = open_store(index_path).info()
+    settings = found.settings
+    if as_json:
+        click.echo(json.dumps(asdict(found) | {"index": str(index_path)}))
+        return
+    per_page = f"{found.n_vectors / found.n_pages:.0f} a page" if found.n_pages else "none yet"
+    codes = found.n_vectors * bytes_per_vector(settings.dim, settings.codec)
+    each = f", {show_bytes(found.bytes_on_disk / found.n_pages)} a page" if found.n_pages else ""
+    rows = {
+        "index": str(index_path),
+        "model": f"{settings.model} ({settings.revision})",
+        "query": settings.query_template,
+        "documents": f"{found.n_documents:,} ({found.n_failed} that could not be used)",
+        "pages": f"{found.n_pages:,} ({found.n_blank} blank and {found.n_skipped_pages} unreadable ones left out)",
+        "vectors": f"{found.n_vectors:,} of {settings.dim} dimensions, {per_page}",
+        "codec": f"{settings.codec}, {show_bytes(codes)} of codes",
+        "on disk": f"{show_bytes(found.bytes_on_disk)}{each}",
+        "made": f"{settings.created} by colret {settings.tool_version}, format {settings.format_version}",
+    }
+    for name, value in rows.items():
+        click.echo(f"{name:<10} {value}")

@@ -1,0 +1,146 @@
+"""``colret ingest``: bring an index up to date with folders."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from colret_cli.options import (
+    device_option,
+    index_option,
+    json_option,
+    load_encoder_of,
+    open_store,
+    usage_errors,
+)
+from colret_cli.output import ProgressLine, count, show_bytes, show_path
+
+if TYPE_CHECKING:
+    from colret.encoders import Encoder
+    from colret.ingest import IngestReport
+    from colret.store import PageStore
+    from colret.types import Codec, IndexInfo
+
+SOME_SKIPPED = 3  # exit code
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@index_option
+@click.option(
+    "--model", help="embedded, colpali, a checkpoint folder or a hub name.  [default: what the machine suits]"
+)
+@click.option("--revision", help="Branch, tag or commit of a model on the hub.")
+@device_option
+@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    help="Pages encoded together.  [default: what suits the device]",
+)
+@click.option(
+    "--codec",
+    type=click.Choice(["int8", "float16"]),
+    help="How vectors are stored in a new index.  [default: int8]",
+)
+@click.option("--retry-failed", is_flag=True, help="Read documents again that could not be used before.")
+@json_option
+def ingest(
+    paths: tuple[Path, ...],
+    index_path: Path,
+    codec: Codec | None,
+    retry_failed: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Index the PDFs and images below each PATH.
+
+    Again, it is a sync: files that have not changed are not read, changed ones replace what was
+    there, and what was interrupted goes on. Exit code 3 means that some files or pages were
+    skipped; they are listed.
+
+    \b
+    Example:
+      colret ingest ~/reports
+      colret ingest scans/ deck.pdf --index archive --model colqwen2
+    """
+    from colret.ingest import ingest as run
+
+    started = time.monotonic()
+    _check_paths(paths)
+    store, encoder = _open_or_create(index_path, codec, options)
+    progress = ProgressLine()
+    try:
+        report = run(paths, store, encoder, retry_failed=retry_failed, on_progress=progress)
+    finally:
+        progress.clear()
+    seconds = time.monotonic() - started
+    _print_report(report, store.info(), index_path, seconds, as_json=as_json)
+    if report.skipped:
+        sys.exit(SOME_SKIPPED)
+
+
+def _check_paths(paths: tuple[Path, ...]) -> None:
+    """Refuse paths without a single document, before a model is loaded or an index made."""
+    from colret.documents import find_documents
+    from colret.errors import DocumentError
+
+    sources, problems = find_documents(paths)
+    if sources:
+        return
+    if problems:
+        raise problems[0]
+    raise DocumentError(paths[0], "no PDFs or images in it", "name a folder that holds some", reason="missing")
+
+
+def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, Any]) -> tuple[PageStore, Encoder]:
+    """Open the index with its own encoder, or make one for the encoder that was asked for."""
+    from colret.encoders import choose_model, load_encoder
+    from colret.errors import StoreError
+    from colret.store import PageStore, settings_for
+
+    if PageStore.exists(index_path):
+        store = open_store(index_path)
+        if codec not in (None, store.settings.codec):
+            remedy = "leave --codec out, or ingest into a new --index"
+            raise StoreError(index_path, f"stores vectors as {store.settings.codec}, not {codec}", remedy)
+        return store, load_encoder_of(store, **options)
+    if options["model"] in (None, "auto"):
+        options["model"], why = choose_model()
+        click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)
+    name = options.pop("model")
+    encoder = usage_errors(lambda: load_encoder(name, **options))
+    return PageStore.create(index_path, settings_for(encoder.info, codec or "int8")), encoder
+
+
+def _print_report(report: IngestReport, info: IndexInfo, index_path: Path, seconds: float, *, as_json: bool) -> None:
+    if as_json:
+        totals = {
+            "n_documents": info.n_documents,
+            "n_pages": info.n_pages,
+            "bytes_on_disk": info.bytes_on_disk,
+        }
+        values = asdict(report) | {"skipped": [item._asdict() for item in report.skipped]}
+        click.echo(json.dumps(values | {"index": totals, "seconds": round(seconds, 3)}))
+        return
+    rate = f" ({report.n_pages / seconds:.1f} pages/s)" if report.n_pages else ""
+    parts = [f"added {count(report.n_added, 'document')} ({count(report.n_pages, 'page')}, {report.n_blank} blank)"]
+    parts += [f"{report.n_unchanged} unchanged"]
+    parts += [f"{report.n_moved} under a new path"] if report.n_moved else []
+    parts += [f"{report.n_replaced} replaced"] if report.n_replaced else []
+    parts += [f"{len(report.skipped)} skipped"]
+    click.echo(f"{', '.join(parts)}, in {seconds:.1f} s{rate}")
+    each = f", {show_bytes(info.bytes_on_disk / info.n_pages)} a page" if info.n_pages else ""
+    click.echo(
+        f"{index_path}: {count(info.n_documents, 'document')}, {count(info.n_pages, 'page')}, "
+        f"{show_bytes(info.bytes_on_disk)} on disk{each}"
+    )
+    for item in report.skipped:
+        page = f" page {item.page}" if item.page else ""
+        click.echo(f"skipped {show_path(item.path)}{page}: {item.reason}: {item.message}")

@@ -1,0 +1,50 @@
+"""``colret list``: the documents of an index."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from colret_cli.options import index_option, json_option, open_store
+from colret_cli.output import count, show_path
+
+if TYPE_CHECKING:
+    from colret.types import DocumentRecord
+
+
+@click.command("list")
+@index_option
+@click.option("--failed", is_flag=True, help="Only documents that could not be used, whole or in part.")
+@json_option
+def list_documents(index_path: Path, failed: bool, as_json: bool) -> None:
+    """List the documents of the index with their status.
+
+    \b
+    Example:
+      colret list --failed
+    """
+    records = open_store(index_path).documents()
+    if failed:
+        records = [record for record in records if record.status == "failed" or record.skipped]
+    for record in records:
+        click.echo(json.dumps(_as_json(record), ensure_ascii=False) if as_json else _as_text(record))
+
+
+def _as_json(record: DocumentRecord) -> dict[str, object]:
+    return asdict(record) | {
+        "files": [file._asdict() for file in record.files],
+        "skipped": [page._asdict() for page in record.skipped],
+    }
+
+
+def _as_text(record: DocumentRecord) -> str:
+    lines = [f"{record.doc_id[:12]}  {record.status:<6}  {count(record.n_pages, 'page'):>10}  "]
+    lines[0] += "  =  ".join(show_path(file.path) for file in record.files)
+    if record.reason:
+        lines.append(f"{'':14}{record.reason}: {record.message}")
+    lines += [f"{'':14}page {page.number}: {page.reason}: {page.message}" for page in record.skipped]
+    return "\n".join(lines)

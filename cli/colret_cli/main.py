@@ -1,0 +1,64 @@
+"""The ``colret`` command: a group whose commands are imported only when used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Final, NoReturn
+
+import click
+
+import colret
+from colret.errors import ColretError
+
+_COMMANDS: Final = {
+    "ingest": "colret_cli.ingest:ingest",
+    "query": "colret_cli.query:query",
+    "info": "colret_cli.info:info",
+    "list": "colret_cli.listing:list_documents",
+    "remove": "colret_cli.remove:remove",
+}
+
+INTERRUPTED: Final = 130  # what a shell reports for Ctrl-C
+
+
+class _LazyGroup(click.Group):
+    """Import a command's module when the command is asked for, and tell failures in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ColretError as error:
+            _fail(str(error), 1)
+        except KeyboardInterrupt:
+            _fail("interrupted; the index is consistent, run the same command again to go on", INTERRUPTED)
+        except BrokenPipeError:
+            # The reader of our output left, as `head` does: nobody is there to be told.
+            sys.stderr.close()
+            sys.exit(1)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(colret.__version__, prog_name="colret")
+def cli() -> None:
+    """Find the right page in folders of PDFs.
+
+    \b
+    colret ingest FOLDER            index every PDF and image below FOLDER
+    colret query "net revenue 2023" rank the pages that answer
+    """
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"colret: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,73 @@
+"""Options that several commands share, and the objects built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+Result = TypeVar("Result")
+
+if TYPE_CHECKING:
+    from colret.encoders import Encoder
+    from colret.store import PageStore
+
+
+def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--index``."""
+    return click.option(
+        "--index",
+        "index_path",
+        type=click.Path(path_type=Path),
+        default=".colret",
+        envvar="COLRET_INDEX",
+        show_default=True,
+        show_envvar=True,
+        help="Folder of the index.",
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--device``."""
+    return click.option(
+        "--device",
+        default="auto",
+        show_default=True,
+        help="Where the model runs: auto, cpu, cuda, cuda:N or mps.",
+    )(command)
+
+
+def open_store(path: Path) -> PageStore:
+    """Open the index that ``--index`` names."""
+    from colret.store import PageStore
+
+    return PageStore.open(path)
+
+
+def load_encoder_of(
+    store: PageStore, *, device: str, model: str | None = None, revision: str | None = None, **options: Any
+) -> Encoder:
+    """Load the encoder that made an index; ``model`` is another name for it, such as a folder that moved."""
+    from colret.encoders import load_encoder, pinned_revision
+
+    name = model or store.settings.model
+    if name == store.settings.model:
+        revision = revision or pinned_revision(store.settings.revision)
+    encoder: Encoder = usage_errors(lambda: load_encoder(name, revision=revision, device=device, **options))
+    store.check_encoder(encoder.info)
+    return encoder
+
+
+def usage_errors(call: Callable[[], Result]) -> Result:
+    """Turn the library's complaint about an argument into a usage error."""
+    try:
+        return call()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error

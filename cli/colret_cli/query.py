@@ -1,0 +1,163 @@
+"""``colret query``: rank pages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import click
+
+from colret.errors import one_line
+from colret_cli.options import (
+    device_option,
+    index_option,
+    json_option,
+    load_encoder_of,
+    open_store,
+    usage_errors,
+)
+from colret_cli.output import count, show_path
+
+if TYPE_CHECKING:
+    from colret.search import Explanation, Ranking
+
+
+class _Question(NamedTuple):
+    """A query as the user gave it."""
+
+    text: str
+    query_id: str | None = None
+
+
+@click.command()
+@click.argument("text", required=False)
+@index_option
+@click.option("-k", type=click.IntRange(min=1), default=5, show_default=True, help="Pages to show.")
+@click.option(
+    "--candidates",
+    type=click.IntRange(min=1),
+    help="Pages that the fast prefilter keeps for exact scoring.  [default: 500]",
+)
+@click.option("--exact", is_flag=True, help="Score every page of the index.")
+@click.option(
+    "--queries",
+    "queries_file",
+    type=click.File("r", encoding="utf-8"),
+    help='Ask many at once: one a line, or JSON lines with "text" and perhaps "query_id"; - is stdin.',
+)
+@click.option("--model", help="Another name for the index's model, such as its folder after a move.")
+@device_option
+@json_option
+def query(
+    text: str | None,
+    index_path: Path,
+    k: int,
+    candidates: int | None,
+    exact: bool,
+    queries_file: IO[str] | None,
+    model: str | None,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Rank the pages that answer TEXT, best first ("-" reads TEXT from stdin).
+
+    The score is MaxSim per query token: the mean, over the words of the query, of their best
+    similarity to anything on the page. 1.0 is the ceiling. The raw sum stands in brackets.
+
+    \b
+    Example:
+      colret query "net revenue by segment 2023"
+      colret query --queries questions.txt --json
+    """
+    from colret.search import DEFAULT_CANDIDATES, explain, rank
+
+    if exact and candidates is not None:
+        raise click.UsageError("--exact scores every page: leave --candidates out")
+    questions = _read_questions(text, queries_file)
+    store = open_store(index_path)
+    encoder = load_encoder_of(store, device=device, model=model)
+    n_candidates = None if exact else candidates or DEFAULT_CANDIDATES
+    embeddings = usage_errors(lambda: encoder.encode_queries([question.text for question in questions]))
+    rankings = rank(store, embeddings, k=k, n_candidates=n_candidates, device=_scoring_device(device))
+    for question, embedding, ranking in zip(questions, embeddings, rankings, strict=True):
+        explanations = explain(store, embedding, ranking.hits)
+        click.echo((_as_json if as_json else _as_text)(question, ranking, explanations))
+
+
+def _scoring_device(device: str) -> str:
+    """Return where to compute MaxSim: with the model, where that is a GPU."""
+    from colret.encoders.devices import choose_placement
+
+    return str(usage_errors(lambda: choose_placement(device)).device)
+
+
+def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Question]:
+    if (text is None) == (queries_file is None):
+        raise click.UsageError("give one TEXT, or --queries FILE")
+    if text == "-":
+        text = click.get_text_stream("stdin", encoding="utf-8", errors="replace").read()
+    if text is not None:
+        questions = [_Question(" ".join(text.split()))]
+    else:
+        assert queries_file is not None
+        questions = _read_file(queries_file)
+    if not questions or not all(question.text for question in questions):
+        raise click.UsageError("the query is empty")
+    return questions
+
+
+def _read_file(file: IO[str]) -> list[_Question]:
+    try:
+        lines = list(enumerate(file, start=1))
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{file.name}: not UTF-8 text") from error
+    return [_read_line(line.strip(), f"{file.name} line {number}") for number, line in lines if line.strip()]
+
+
+def _read_line(line: str, place: str) -> _Question:
+    if not line.startswith("{"):
+        return _Question(line)
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise click.UsageError(f"{place}: not JSON: {error}") from error
+    text = value.get("text", value.get("query"))
+    if not isinstance(text, str) or not text.strip():
+        raise click.UsageError(f'{place}: has no "text"')
+    return _Question(" ".join(text.split()), str(value["query_id"]) if "query_id" in value else None)
+
+
+def _as_json(question: _Question, ranking: Ranking, explanations: list[Explanation]) -> str:
+    hits = [
+        {
+            "rank": rank,
+            "file": explained.paths[0],
+            "paths": explained.paths,
+            "page": hit.ref.number,
+            "page_id": hit.ref.page_id,
+            "score": round(hit.score, 6),
+            "maxsim": round(hit.maxsim, 6),
+            "snippet": explained.snippet,
+        }
+        for rank, (hit, explained) in enumerate(zip(ranking.hits, explanations, strict=True), start=1)
+    ]
+    identity = {} if question.query_id is None else {"query_id": question.query_id}
+    field = {"n_pages": ranking.n_pages, "n_scored": ranking.n_scored}
+    return json.dumps(identity | {"query": question.text} | field | {"hits": hits}, ensure_ascii=False)
+
+
+def _as_text(question: _Question, ranking: Ranking, explanations: list[Explanation]) -> str:
+    everything = ranking.n_scored == ranking.n_pages
+    how = "all scored" if everything else f"the {ranking.n_scored:,} likeliest scored"
+    lines = [f"{one_line(question.text)}  [{count(ranking.n_pages, 'page')}, {how}]"]
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    for rank, (hit, explained) in enumerate(zip(ranking.hits, explanations, strict=True), start=1):
+        file, *others = explained.paths
+        also = f"  (also in {count(len(others), 'other file')})" if others else ""
+        lines.append(f"{rank:>3}. {show_path(file)}  page {hit.ref.number}  {hit.score:.3f} ({hit.maxsim:.2f}){also}")
+        text = one_line(explained.snippet)
+        lines += textwrap.wrap(text, width, initial_indent="     ", subsequent_indent="     ")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,38 @@
+"""``colret remove``: take documents out of an index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from colret_cli.options import index_option, json_option, open_store
+from colret_cli.output import count, show_path
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="PATH|ID...")
+@index_option
+@json_option
+def remove(targets: tuple[str, ...], index_path: Path, as_json: bool) -> None:
+    """Remove documents from the index by file, folder or id; the files stay.
+
+    A file that is still in a folder comes back when that folder is ingested again.
+
+    \b
+    Example:
+      colret remove reports/draft.pdf 3f9a01c2
+    """
+    from colret.removal import remove as run
+
+    removal = run(open_store(index_path), targets)
+    if as_json:
+        removed = [record.doc_id for record in removal.documents]
+        click.echo(json.dumps({"removed": removed, "n_paths_forgotten": removal.n_paths}))
+        return
+    for record in removal.documents:
+        held = ", ".join(show_path(file.path) for file in record.files)
+        click.echo(f"removed {record.doc_id[:12]}  {held}  ({count(record.n_pages, 'page')})")
+    if removal.n_paths:
+        click.echo(f"forgot {count(removal.n_paths, 'path')} of documents that other paths still hold")

@@ -1,0 +1,185 @@
+"""PDF documents: pages as images, as displayed (cropped and rotated).
+
+Poppler renders, through pdf2image, where it is installed; PDFium elsewhere and wherever
+poppler fails or sees another page than PDFium does. Sizes, words and hashes always come from
+PDFium, so that an index does not depend on what is installed. PDFium is not thread-safe: use
+this module from one thread of a process, the main one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
+from PIL import Image
+
+from colret.errors import DocumentError
+from colret.pixels import image_hash, target_size
+from colret.poppler import PopplerPages, poppler_available
+
+_HASH_PIXELS = 96 * 96
+_DRAW_FLAGS = pdfium_c.FPDF_ANNOT | pdfium_c.FPDF_REVERSE_BYTE_ORDER
+
+
+class PdfPage:
+    """One page of a PDF, loaded; ``handle`` is PDFium's, valid inside ``PdfFile.page`` only."""
+
+    def __init__(self, handle: pdfium.PdfPage, name: str, poppler: PopplerPages | None, number: int) -> None:
+        self.handle = handle
+        self._name = name
+        self._poppler = poppler
+        self._number = number
+        self.width: float = handle.get_width()  # points, as displayed
+        self.height: float = handle.get_height()
+        if not (0 < self.width < math.inf and 0 < self.height < math.inf):
+            raise _unreadable_page(name, f"a page of {self.width} x {self.height} points")
+
+    def render(self, max_pixels: int) -> Image.Image:
+        """Return the page as an RGB image that fills ``max_pixels``: see ``pixels.target_size``.
+
+        Raises:
+            DocumentError: No renderer could draw the page (``page_unreadable``).
+        """
+        size = target_size(self.width, self.height, max_pixels)
+        if self._poppler is not None:
+            image = self._poppler.render(self._number, size, (self.width, self.height))
+            if image is not None:
+                return image
+        return self._draw(size)
+
+    def image_hash(self) -> int:
+        """Return the perceptual hash of the page: see ``pixels.image_hash``."""
+        return image_hash(self._draw(target_size(self.width, self.height, _HASH_PIXELS)))
+
+    def _draw(self, size: tuple[int, int]) -> Image.Image:
+        """Render with PDFium, annotations and form fields included, to exactly ``size``."""
+        try:
+            bitmap = pdfium.PdfBitmap.new_native(*size, pdfium_c.FPDFBitmap_BGR, rev_byteorder=True)
+        except pdfium.PdfiumError as error:
+            raise _unreadable_page(self._name, "no memory for its image") from error
+        try:
+            bitmap.fill_rect((255, 255, 255, 255), 0, 0, *size)
+            place = (bitmap, self.handle, 0, 0, *size, 0, _DRAW_FLAGS)
+            pdfium_c.FPDF_RenderPageBitmap(*place)
+            if self.handle.formenv:
+                pdfium_c.FPDF_FFLDraw(self.handle.formenv, *place)
+            return Image.frombytes("RGB", size, bytes(bitmap.buffer), "raw", "RGB", bitmap.stride)
+        finally:
+            bitmap.close()
+
+
+class PdfFile:
+    """A PDF, open.
+
+    Args:
+        path: Of the file.
+        name: What to call it in messages.
+
+    Raises:
+        DocumentError: It cannot be opened, with the reason.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._name = name
+        try:
+            n_bytes = path.stat().st_size
+        except OSError as error:
+            raise _refusal(name, pdfium_c.FPDF_ERR_FILE) from error
+        self._pdf = _load(path, name)
+        # A broken count may claim a million pages: there are no more than there are bytes.
+        self.n_pages = min(len(self._pdf), n_bytes)
+        self._poppler = PopplerPages(path, self.n_pages) if poppler_available() else None
+        if self.n_pages < 1:
+            self.close()
+            raise DocumentError(
+                name,
+                "the PDF has no pages, or they are lost",
+                "save it again from its source",
+                reason="no_pages",
+            )
+
+    @contextmanager
+    def page(self, number: int) -> Iterator[PdfPage]:
+        """Load page ``number``, from 1, and free it afterwards.
+
+        Raises:
+            DocumentError: The page cannot be loaded (``page_unreadable``).
+        """
+        if not 1 <= number <= self.n_pages:
+            raise IndexError(number)
+        name = f"{self._name} page {number}"
+        try:
+            handle = self._pdf.get_page(number - 1)
+        except pdfium.PdfiumError as error:
+            raise _unreadable_page(name, "it cannot be loaded") from error
+        try:
+            yield PdfPage(handle, name, self._poppler, number)
+        finally:
+            handle.close()
+
+    def close(self) -> None:
+        """Free the document."""
+        self._pdf.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _load(path: Path, name: str) -> pdfium.PdfDocument:
+    """Open with PDFium, which takes the path as bytes: names that are not UTF-8 work too."""
+    raw = pdfium_c.FPDF_LoadDocument(os.fsencode(path), None)
+    if not raw:
+        # Also 0, "success", for some broken files: whatever is not known is a broken PDF.
+        raise _refusal(name, pdfium_c.FPDF_GetLastError())
+    pdf = pdfium.PdfDocument(raw)
+    _load_forms(pdf)
+    return pdf
+
+
+def _load_forms(pdf: pdfium.PdfDocument) -> None:
+    """Let the contents of form fields be drawn; without the warning that XFA forms are not run."""
+    logger = logging.getLogger("pypdfium2")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        pdf.init_forms()
+    finally:
+        logger.setLevel(level)
+
+
+def _refusal(name: str, code: int) -> DocumentError:
+    """Return the error for PDFium's ``code``."""
+    if code == pdfium_c.FPDF_ERR_PASSWORD:
+        return DocumentError(name, "the PDF needs a password", "save a copy without one", reason="password_required")
+    if code == pdfium_c.FPDF_ERR_SECURITY:
+        return DocumentError(
+            name,
+            "the PDF's encryption is not supported",
+            "save a copy without it",
+            reason="unsupported_encryption",
+        )
+    if code == pdfium_c.FPDF_ERR_FILE:
+        return DocumentError(name, "cannot be read", "check the path and its permissions", reason="unreadable")
+    return DocumentError(name, "not a PDF, or a broken one", "repair it, or save it again", reason="not_a_pdf")
+
+
+def _unreadable_page(name: str, cause: str) -> DocumentError:
+    return DocumentError(
+        name,
+        f"the page cannot be read ({cause})",
+        "repair the PDF, or go without it",
+        reason="page_unreadable",
+    )

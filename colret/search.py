@@ -1,0 +1,139 @@
+"""Search: a single-vector prefilter, then MaxSim on what it keeps.
+
+A page's rank depends on the query and the index alone: scores come from the stored vectors,
+never from the database, and equal scores are ordered by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from colret.codecs import decode
+from colret.encoders import Encoder
+from colret.errors import StoreError
+from colret.scoring import maxsim, mean_direction
+from colret.snippets import snippet, word_weights
+from colret.store import PageStore
+from colret.types import Candidate, Float32, Hit, Multivectors, QueryEmbedding
+
+DEFAULT_CANDIDATES: Final = 500
+"""Pages that the prefilter keeps. An index of no more pages is searched exactly."""
+
+_BLOCK_PAGES = 256  # pages in memory at a time
+
+
+class Ranking(NamedTuple):
+    """The best pages for one query, and the field they won against."""
+
+    hits: list[Hit]  # best first
+    n_pages: int  # N, all that could have won
+    n_scored: int  # by MaxSim: N, or what the prefilter kept
+
+
+class Explanation(NamedTuple):
+    """What a person wants to know of a hit."""
+
+    paths: list[str]  # files that hold the page
+    snippet: str  # its words around what matched
+
+
+def search(
+    store: PageStore,
+    encoder: Encoder,
+    texts: Sequence[str],
+    *,
+    k: int = 10,
+    n_candidates: int | None = DEFAULT_CANDIDATES,
+    device: str = "cpu",
+) -> list[Ranking]:
+    """Return the best ``k`` pages for each text.
+
+    Args:
+        store: The index.
+        encoder: The encoder that made it.
+        texts: Queries.
+        k: Pages to return; an index of fewer returns them all.
+        n_candidates: Pages that the prefilter keeps for MaxSim, at least ``k``; None scores
+            every page.
+        device: Where MaxSim is computed.
+
+    Raises:
+        ValueError: If ``k`` or ``n_candidates`` is below 1, or a text has no tokens.
+        StoreError: If the index is another encoder's, or holds no pages.
+    """
+    store.check_encoder(encoder.info)
+    return rank(store, encoder.encode_queries(texts), k=k, n_candidates=n_candidates, device=device)
+
+
+def rank(
+    store: PageStore,
+    queries: Sequence[QueryEmbedding],
+    *,
+    k: int = 10,
+    n_candidates: int | None = DEFAULT_CANDIDATES,
+    device: str = "cpu",
+) -> list[Ranking]:
+    """Return the best ``k`` pages for each encoded query; arguments as for ``search``."""
+    if k < 1 or (n_candidates is not None and n_candidates < 1):
+        raise ValueError("k and the number of candidates must be at least 1")
+    store.refresh()
+    pages = store.candidates()
+    if not pages:
+        raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
+    if n_candidates is None or max(n_candidates, k) >= len(pages):
+        scores = _score(store, queries, pages, device)
+        return [
+            Ranking(_best(query, pages, row, k), len(pages), len(pages))
+            for query, row in zip(queries, scores, strict=True)
+        ]
+    rankings = []
+    for query in queries:
+        kept = sorted(store.nearest(mean_direction(query.vectors), max(n_candidates, k)))
+        hits = _best(query, kept, _score(store, [query], kept, device)[0], k)
+        rankings.append(Ranking(hits, len(pages), len(kept)))
+    return rankings
+
+
+def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
+    """Look up each hit's paths and cut a snippet around what matched."""
+    paths = store.paths([hit.ref.doc_id for hit in hits])
+    vectors = read_vectors(store, [Candidate(hit.ref, hit.row_id) for hit in hits])
+    details = store.details([hit.row_id for hit in hits])
+    return [
+        Explanation(
+            paths[hit.ref.doc_id],
+            snippet(page.words, word_weights(query, vectors.page(i), page.boxes, page.words)),
+        )
+        for i, (hit, page) in enumerate(zip(hits, details, strict=True))
+    ]
+
+
+def single_vector_rank(store: PageStore, queries: Sequence[QueryEmbedding], *, k: int = 10) -> list[list[Candidate]]:
+    """Return the best ``k`` pages for each query by single vectors alone: the baseline, and the prefilter."""
+    store.refresh()
+    return [store.nearest(mean_direction(query.vectors), k) for query in queries]
+
+
+def read_vectors(store: PageStore, pages: Sequence[Candidate]) -> Multivectors:
+    """Return the stored vectors of pages, ready for scoring."""
+    return decode(store.vectors([page.row_id for page in pages]), store.settings.dim, store.settings.codec)
+
+
+def _score(store: PageStore, queries: Sequence[QueryEmbedding], pages: Sequence[Candidate], device: str) -> Float32:
+    """Return the MaxSim of each query with each page, (queries, pages); a block of pages is read once for all."""
+    scores = np.empty((len(queries), len(pages)), np.float32)
+    for start in range(0, len(pages), _BLOCK_PAGES):
+        block = read_vectors(store, pages[start : start + _BLOCK_PAGES])
+        for i, query in enumerate(queries):
+            scores[i, start : start + len(block)] = maxsim(query.vectors, block, device=device)
+    return scores
+
+
+def _best(query: QueryEmbedding, pages: Sequence[Candidate], scores: Float32, k: int) -> list[Hit]:
+    """Rank pages, given in page order: a stable sort then breaks ties by page."""
+    n_tokens = len(query.vectors)
+    order = np.argsort(-scores, kind="stable")[:k]
+    return [Hit(pages[i].ref, float(scores[i]) / n_tokens, float(scores[i]), pages[i].row_id) for i in order.tolist()]

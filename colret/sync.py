@@ -1,0 +1,107 @@
+"""What an ingest has to do: the files that are there, compared with what the index knows.
+
+A document is its content, so a renamed or copied file is the same document under another path,
+and a changed file is another document under the same path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import colret
+from colret.documents import SourceFile, display_path, document_id
+from colret.errors import DocumentError
+from colret.types import DocumentFile, DocumentRecord
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to read, and every path that holds it."""
+
+    doc_id: str
+    source: SourceFile
+    files: tuple[DocumentFile, ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done, and what is to be told."""
+
+    new: list[NewDocument] = field(default_factory=list)
+    updated: list[DocumentRecord] = field(default_factory=list)  # known content, other paths or times
+    obsolete: list[str] = field(default_factory=list)  # documents whose last path holds other content now
+    n_unchanged: int = 0  # documents
+    n_moved: int = 0  # paths that are new for known content
+    failed: list[DocumentRecord] = field(default_factory=list)  # known to be unusable, not to be tried again
+    unreadable: list[DocumentError] = field(default_factory=list)
+
+
+def make_plan(sources: Sequence[SourceFile], records: Iterable[DocumentRecord], *, retry_failed: bool) -> Plan:
+    """Compare files with records; a file is read for its hash only if its path, size or time is new.
+
+    Args:
+        sources: The files that are there.
+        records: What the index knows.
+        retry_failed: Read documents again that failed with this version of colret. Those that
+            failed with another version are always read again.
+    """
+    plan = Plan()
+    known = {record.doc_id: record for record in records}
+    holders = _identify(sources, known, plan)
+    looked_at = {file.path for held in holders.values() for file in held}
+    for record in known.values():
+        kept = [file for file in record.files if file.path not in looked_at]
+        files = tuple(sorted([*kept, *holders.get(record.doc_id, {})]))
+        if not files:
+            plan.obsolete.append(record.doc_id)
+        elif record.doc_id in holders:
+            _plan_known(record, files, holders.pop(record.doc_id), plan, retry_failed=retry_failed)
+        elif files != record.files:
+            plan.updated.append(replace(record, files=files))
+    plan.new += [NewDocument(doc_id, _first(held), tuple(sorted(held))) for doc_id, held in holders.items()]
+    plan.new.sort(key=lambda document: document.files)
+    return plan
+
+
+def _identify(
+    sources: Sequence[SourceFile], known: dict[str, DocumentRecord], plan: Plan
+) -> dict[str, dict[DocumentFile, SourceFile]]:
+    """Return the files that hold each document; the unreadable ones go into the plan."""
+    seen = {(file, record.size): record.doc_id for record in known.values() for file in record.files}
+    holders: dict[str, dict[DocumentFile, SourceFile]] = {}
+    for source in sources:
+        file = DocumentFile(display_path(source.path), source.mtime_ns)
+        try:
+            doc_id = seen.get((file, source.size)) or document_id(source.path)
+        except DocumentError as error:
+            plan.unreadable.append(error)
+        else:
+            holders.setdefault(doc_id, {})[file] = source
+    return holders
+
+
+def _plan_known(
+    record: DocumentRecord,
+    files: tuple[DocumentFile, ...],
+    held: dict[DocumentFile, SourceFile],
+    plan: Plan,
+    *,
+    retry_failed: bool,
+) -> None:
+    """Plan for a document whose content was found again."""
+    failed = record.status == "failed"
+    if failed and (retry_failed or record.tool_version != colret.__version__):
+        plan.new.append(NewDocument(record.doc_id, _first(held), files))
+        return
+    if failed:
+        plan.failed.append(record)
+    else:
+        plan.n_unchanged += 1
+        plan.n_moved += len({file.path for file in held} - {file.path for file in record.files})
+    if files != record.files:
+        plan.updated.append(replace(record, files=files))
+
+
+def _first(held: dict[DocumentFile, SourceFile]) -> SourceFile:
+    return held[min(held)]

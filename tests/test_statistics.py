@@ -1,0 +1,175 @@
+"""Statistics: what intervals and tests promise, on simulated sets; naive loops; errors."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from colret_eval.measures import Float64
+from colret_eval.statistics import (
+    EXACT_FLIPS,
+    MIN_CLUSTERS,
+    bootstrap_interval,
+    holm,
+    paired_interval,
+    randomisation_test,
+)
+
+TRUE_MEAN = 0.6
+few_values = st.lists(st.sampled_from([-1.0, -0.5, -0.2, 0.0, 0.1, 0.5, 1.0]), min_size=1, max_size=8)
+
+
+def simulated_set(rng: np.random.Generator, n_documents: int) -> tuple[Float64, list[str]]:
+    """Successes of 1 to 8 queries per document, each document with its own difficulty."""
+    labels = np.repeat(np.arange(n_documents), rng.integers(1, 9, n_documents))
+    difficulty = rng.beta(3 * TRUE_MEAN, 3 * (1 - TRUE_MEAN), n_documents)
+    return (rng.random(len(labels)) < difficulty[labels]).astype(np.float64), [f"d{label}" for label in labels]
+
+
+def test_interval_of_clusters_names_what_was_resampled() -> None:
+    values, sources = simulated_set(np.random.default_rng(1), 30)
+    interval = bootstrap_interval(values, sources, np.random.default_rng(2))
+    assert interval.unit == "documents"
+    assert interval.n_units == 30
+    assert interval.mean == pytest.approx(values.mean())
+    assert interval.low < interval.mean < interval.high
+
+
+def test_few_documents_fall_back_to_queries() -> None:
+    values = np.arange(40.0)
+    sources = [f"d{i % (MIN_CLUSTERS - 1)}" for i in range(40)]
+    interval = bootstrap_interval(values, sources, np.random.default_rng(0))
+    assert (interval.unit, interval.n_units) == ("queries", 40)
+    t_interval = 2.0227 * values.std(ddof=1) / np.sqrt(40)  # Student's t, 39 degrees of freedom
+    assert interval.high - interval.mean == pytest.approx(t_interval, rel=0.05)
+
+
+def test_same_generator_gives_the_same_interval() -> None:
+    values, sources = simulated_set(np.random.default_rng(1), 12)
+    first, again = (bootstrap_interval(values, sources, np.random.default_rng(5)) for _ in range(2))
+    assert first == again
+
+
+def test_clustering_widens_the_interval_where_documents_differ() -> None:
+    values = np.repeat([0.0, 1.0] * 10, 20)
+    sources = [f"d{i // 20}" for i in range(400)]
+    clustered = bootstrap_interval(values, sources, np.random.default_rng(0))
+    alone = bootstrap_interval(values, [f"d{i}" for i in range(400)], np.random.default_rng(0))
+    assert clustered.high - clustered.low > 3 * (alone.high - alone.low)
+
+
+def test_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+    """Over 1,000 sets a true 95 % strays from 93 to 97 % for one seed in 250."""
+    rng = np.random.default_rng(20)
+    intervals = [bootstrap_interval(*simulated_set(rng, 20), rng, n_resamples=1000) for _ in range(1000)]
+    held = np.mean([interval.low <= TRUE_MEAN <= interval.high for interval in intervals])
+    assert 0.93 <= held <= 0.97
+
+
+def test_level_widens_the_interval() -> None:
+    values, sources = simulated_set(np.random.default_rng(1), 20)
+    wide = bootstrap_interval(values, sources, np.random.default_rng(0), level=0.99)
+    narrow = bootstrap_interval(values, sources, np.random.default_rng(0), level=0.8)
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_paired_interval_is_that_of_the_differences() -> None:
+    """What both systems share cancels: a small steady difference is told from none."""
+    rng = np.random.default_rng(3)
+    first = rng.random(60)
+    second = first - 0.02 + rng.normal(0, 0.01, 60)
+    sources = [f"d{i % 20}" for i in range(60)]
+    interval = paired_interval(first, second, sources, np.random.default_rng(0))
+    assert interval == bootstrap_interval(first - second, sources, np.random.default_rng(0))
+    assert 0.01 < interval.low < 0.02 < interval.high < 0.03
+
+
+@given(values=few_values, seed=st.integers(0, 3))
+def test_interval_stays_within_the_values(values: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    interval = bootstrap_interval(np.array(values), ["d"] * len(values), rng, n_resamples=50)
+    slack = 1e-12
+    assert min(values) - slack <= interval.low <= interval.high <= max(values) + slack
+
+
+def naive_p_value(differences: list[float]) -> float:
+    observed = abs(sum(differences))
+    flipped = [
+        abs(sum(sign * difference for sign, difference in zip(signs, differences, strict=True)))
+        for signs in product((-1, 1), repeat=len(differences))
+    ]
+    return sum(total >= observed - 1e-9 for total in flipped) / len(flipped)
+
+
+@given(differences=few_values)
+def test_exact_randomisation_equals_a_naive_loop(differences: list[float]) -> None:
+    first = np.array(differences)
+    p = randomisation_test(first, np.zeros_like(first), np.random.default_rng(0))
+    assert p == pytest.approx(naive_p_value(differences))
+
+
+def test_randomisation_of_six_wins_is_two_in_sixty_four() -> None:
+    wins = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.0])
+    assert randomisation_test(wins, np.zeros(7), np.random.default_rng(0)) == pytest.approx(2 / 64)
+
+
+def test_monte_carlo_agrees_with_the_exact_test() -> None:
+    """One tiny difference more than can be tried exactly moves the p-value hardly at all."""
+    rng = np.random.default_rng(4)
+    first = rng.normal(0.4, 1, EXACT_FLIPS)
+    exact = randomisation_test(first, np.zeros(EXACT_FLIPS), rng)
+    more = np.append(first, 1e-6)
+    drawn = randomisation_test(more, np.zeros(len(more)), rng, n_flips=20_000)
+    assert 0.02 < exact < 0.5
+    assert drawn == pytest.approx(exact, abs=0.015)
+
+
+def test_monte_carlo_never_claims_certainty() -> None:
+    p = randomisation_test(np.ones(200), np.zeros(200), np.random.default_rng(0), n_flips=99)
+    assert p == pytest.approx(1 / 100)
+
+
+@pytest.mark.parametrize("n_queries", [10, 30])
+def test_a_true_null_is_rejected_as_often_as_promised(n_queries: int) -> None:
+    """1,000 sets at the 5 % level, exact and Monte Carlo."""
+    rng = np.random.default_rng(11)
+    p_values = []
+    for _ in range(1000):
+        first, second = rng.normal(size=(2, n_queries))
+        p_values.append(randomisation_test(first, second, rng, n_flips=400))
+    assert 0.03 <= np.mean(np.array(p_values) <= 0.05) <= 0.07
+
+
+def test_holm_worked_example() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]).tolist() == [1.0, 1.0]
+    assert len(holm([])) == 0
+
+
+@settings(max_examples=50)
+@given(p_values=st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_equals_the_stepwise_definition(p_values: list[float]) -> None:
+    """Reject at level a while p(i) <= a / (M - i + 1); the adjusted value is the least such a."""
+    adjusted: NDArray[np.float64] = holm(p_values)
+    by_size = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    least = 0.0
+    for step, i in enumerate(by_size):
+        least = max(least, p_values[i] * (len(p_values) - step))
+        assert adjusted[i] == pytest.approx(min(least, 1.0))
+
+
+def test_errors() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="at least one"):
+        bootstrap_interval(np.array([]), [], rng)
+    with pytest.raises(ValueError, match="2 values need as many sources, not 1"):
+        bootstrap_interval(np.array([1.0, 2.0]), ["d"], rng)
+    with pytest.raises(ValueError, match="one shape"):
+        randomisation_test(np.ones(3), np.ones(2), rng)
+    with pytest.raises(ValueError, match="one shape"):
+        paired_interval(np.ones(3), np.ones(1), ["a", "b", "c"], rng)
