@@ -84,7 +84,10 @@ def query(
     rankings = rank(store, embeddings, k=k, n_candidates=n_candidates, device=_scoring_device(device))
     for question, embedding, ranking in zip(questions, embeddings, rankings, strict=True):
         explanations = explain(store, embedding, ranking.hits)
-        click.echo((_as_json if as_json else _as_text)(question, ranking, explanations))
+        if as_json:
+            click.echo(_as_json(question, ranking, explanations))
+        else:
+            click.echo(_as_text(question, ranking, explanations))
 
 
 def _scoring_device(device: str) -> str:

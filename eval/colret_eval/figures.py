@@ -24,9 +24,9 @@ from colret.documents import display_path
 from colret.encoders import Encoder, load_encoder
 from colret.errors import ColretError
 from colret.ingest import ingest
-from colret.search import DEFAULT_CANDIDATES, rank, single_vector_rank
+from colret.search import DEFAULT_CANDIDATES, Ranking, rank, single_vector_rank
 from colret.store import PageStore, settings_for
-from colret.types import Candidate, Hit, PageRef, QueryEmbedding
+from colret.types import Candidate, PageRef, QueryEmbedding
 from colret_eval.bm25 import bm25_run
 from colret_eval.chunks import ChunkEncoder, Float32, best_chunk_run
 from colret_eval.datasets import Dataset, load_dataset, page_key, union
@@ -64,8 +64,8 @@ def measure_dataset(dataset: Dataset, index: Path, encoder: Encoder, chunks: Chu
         ColretError: If the index cannot be made, or holds no pages.
     """
     store = PageStore.create(index, settings_for(encoder.info))
-    for problem in ingest(dataset.pdfs, store, encoder).skipped:
-        print(f"skipped: {problem}", file=sys.stderr)
+    for path, page, _, message in ingest(dataset.pdfs, store, encoder).skipped:
+        print(f"skipped: {path}{f' page {page}' if page else ''}: {message}", file=sys.stderr)
     store.refresh()
     pages = store.candidates()
     details = store.details([page.row_id for page in pages])
@@ -96,10 +96,10 @@ def late_interaction(
         TWO_STAGE: rank(store, embeddings, k=DEPTH),
     }
     rankings: dict[str, Rankings] = {
-        system: {q: [hit.ref.page_id for hit in hits] for q, hits in zip(queries, lists, strict=True)}
-        for system, lists in found.items()
+        system: {q: [hit.ref.page_id for hit in each.hits] for q, each in zip(queries, ranked, strict=True)}
+        for system, ranked in found.items()
     }
-    runs = {system: dict(zip(queries, map(_scores, lists), strict=True)) for system, lists in found.items()}
+    runs = {system: dict(zip(queries, map(_scores, ranked), strict=True)) for system, ranked in found.items()}
     by_mean = single_vector_rank(store, embeddings, k=DEPTH)
     runs[MEAN] = dict(zip(queries, map(_by_place, by_mean), strict=True))
     return rankings, runs
@@ -170,8 +170,8 @@ def _kept_label(n_pages: int) -> str:
     return what if n_pages > DEFAULT_CANDIDATES else f"{what} (no fewer than N, so exact too)"
 
 
-def _scores(hits: Sequence[Hit]) -> dict[str, float]:
-    return {hit.ref.page_id: hit.maxsim for hit in hits}
+def _scores(ranking: Ranking) -> dict[str, float]:
+    return {hit.ref.page_id: hit.maxsim for hit in ranking.hits}
 
 
 def _by_place(pages: Sequence[Candidate]) -> dict[str, float]:
