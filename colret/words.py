@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -19,6 +22,10 @@ from colret.types import Boxes, Words
 _Rect = tuple[float, float, float, float]  # left, bottom, right, top in points
 
 _RUN = re.compile(r"[^\s\u200b]+")  # U+200B: a place to break a line, in scripts without spaces
+
+_SHORTEST_PAIR = 4  # characters of two words that are worth telling apart
+_SPACE = 0.15  # of a character's height
+_SAME_LINE = 0.2
 
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen that ends a line; the next line follows at once
 _JOINING_HYPHEN = re.compile(rf"(?<=[^\W\d_]){_HYPHEN}(?=[^\W\d_])")
@@ -57,25 +64,33 @@ def text_layer_words(page: pdfium.PdfPage, *, name: str) -> Words:
         ) from error
 
 
-def split_words(units: str) -> tuple[list[str], list[tuple[int, int]]]:
+def split_words(units: str, gaps: Sequence[int] = ()) -> tuple[list[str], list[tuple[int, int]]]:
     """Return the words in ``units`` and where each lies, as (start, length).
 
     Args:
         units: The characters of a page, one for each UTF-16 unit: halves of surrogate pairs
             are characters of their own, as in PDFium's counting.
+        gaps: Where a word begins without white space before it, ascending.
 
     Returns:
         Words of valid Unicode without white space; and for each the span of its first line.
     """
     texts, spans = [], []
-    for match in _RUN.finditer(units):
-        run = match.group()
+    for start, run in _runs(units, gaps):
         text = run if run.isascii() and run.isprintable() else _clean(run)
         if text:
             first_part, _, _ = run.partition(_HYPHEN)
             texts.append(text)
-            spans.append((match.start(), len(first_part) or len(run)))
+            spans.append((start, len(first_part) or len(run)))
     return texts, spans
+
+
+def _runs(units: str, gaps: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Yield each run without white space, divided at ``gaps``, and where it starts."""
+    for match in _RUN.finditer(units):
+        inside = gaps[bisect_right(gaps, match.start()) : bisect_left(gaps, match.end())]
+        bounds = [match.start(), *inside, match.end()]
+        yield from ((start, units[start:end]) for start, end in pairwise(bounds))
 
 
 def display_boxes(
@@ -105,7 +120,8 @@ def display_boxes(
 
 
 def _read_words(page: pdfium.PdfPage, textpage: pdfium.PdfTextPage) -> Words:
-    texts, spans = split_words(_units(textpage))
+    units = _units(textpage)
+    texts, spans = split_words(units, _gaps(textpage, units))
     if not texts:
         return Words.none()
     rects = _span_rects(textpage, spans)
@@ -125,6 +141,30 @@ def _units(textpage: pdfium.PdfTextPage) -> str:
         return "".join(map(chr, units)).replace("\x02", _HYPHEN)
     codes = np.frombuffer(buffer, np.uint16, n_chars).astype("<u4")
     return codes.tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def _gaps(textpage: pdfium.PdfTextPage, units: str) -> list[int]:
+    """Return the characters before which lies a gap as wide as a space, though PDFium gives none.
+
+    In text justified tightly it takes many a space for kerning. Between the cells of letters
+    of one word lie at most 0.1 of their height, between words at least 0.19, on pages of papers
+    and reports set by several programs.
+    """
+    get_cell, handle = pdfium_c.FPDFText_GetLooseCharBox, textpage.raw
+    cell = pdfium_c.FS_RECTF()
+    gaps = []
+    for match in _RUN.finditer(units):
+        if match.end() - match.start() < _SHORTEST_PAIR:
+            continue
+        right = bottom = np.inf
+        for index in range(match.start(), match.end()):
+            if not get_cell(handle, index, cell):
+                continue
+            height = cell.top - cell.bottom
+            if cell.left - right > _SPACE * height and abs(cell.bottom - bottom) < _SAME_LINE * height:
+                gaps.append(index)
+            right, bottom = cell.right, cell.bottom
+    return gaps
 
 
 def _clean(run: str) -> str:

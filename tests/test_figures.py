@@ -53,7 +53,7 @@ def test_figures_of_two_sets_and_their_union(tmp_path: Path, capsys: pytest.Capt
     assert one["systems"][BM25]["Success@1"]["mean"] == 0.0  # no question shares a word with its page
     assert one["systems"][EXACT]["nDCG@10"]["mean"] < 1.0  # the blank page is relevant and never found
     assert every["systems"][EXACT]["Success@1"]["mean"] >= 0.75
-    assert list(one["kept"].values())[0]["mean"] == 1.0
+    assert next(iter(one["kept"].values()))["mean"] == 1.0
 
 
 def test_qrels_follow_documents_into_the_index(tmp_path: Path) -> None:

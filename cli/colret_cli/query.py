@@ -101,7 +101,8 @@ def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Que
     if (text is None) == (queries_file is None):
         raise click.UsageError("give one TEXT, or --queries FILE")
     if text == "-":
-        text = click.get_text_stream("stdin", encoding="utf-8", errors="replace").read()
+        with click.open_file("-", encoding="utf-8", errors="replace") as stdin:
+            text = stdin.read()
     if text is not None:
         questions = [_Question(" ".join(text.split()))]
     else:

@@ -66,20 +66,22 @@ def summarise(
     clusters = [labels.sources[query_id] for query_id in labels.qrels]
     values = {system: evaluate(labels.qrels, run, measures) for system, run in runs.items()}
     reference = next(iter(runs))
-    chance = random_baseline(labels.qrels, measures, labels.n_pages)
+    # The same resamples for every figure, so that equal values have equal intervals.
+    seed = int(rng.integers(2**63))
+
+    def interval(per_query: Float64) -> Interval:
+        return bootstrap_interval(per_query, clusters, np.random.default_rng(seed))
+
     return Summary(
         name=labels.name,
         n_queries=len(clusters),
         n_documents=len(set(clusters)),
         n_pages=labels.n_pages,
         reference=reference,
-        systems={
-            system: {m: bootstrap_interval(per_query, clusters, rng) for m, per_query in by_measure.items()}
-            for system, by_measure in values.items()
-        },
-        random={measure: float(per_query.mean()) for measure, per_query in chance.items()},
-        differences=_differences(values[reference], {o: values[o] for o in against}, clusters, rng),
-        kept={what: bootstrap_interval(shares, clusters, rng) for what, shares in kept.items()},
+        systems={s: {m: interval(per_query) for m, per_query in row.items()} for s, row in values.items()},
+        random=_means(random_baseline(labels.qrels, measures, labels.n_pages)),
+        differences=_differences(values[reference], {o: values[o] for o in against}, clusters, seed),
+        kept={what: interval(shares) for what, shares in kept.items()},
     )
 
 
@@ -112,24 +114,29 @@ def format_summary(summary: Summary) -> str:
         f"{summary.name}: Q = {summary.n_queries} queries about {summary.n_documents} documents, "
         f"N = {summary.n_pages} pages; 95 % intervals resample {unit}"
     )
+    note = ["p: randomisation test over single queries, Holm-adjusted for the systems compared"]
     tail = [f"{what}: {_cell(interval)}" for what, interval in summary.kept.items()]
-    return "\n".join([head, *_aligned(rows), *tail])
+    return "\n".join([head, *_aligned(rows), *(note if summary.differences else []), *tail])
 
 
 def _differences(
     reference: dict[str, Float64],
     others: dict[str, dict[str, Float64]],
     clusters: Sequence[str],
-    rng: np.random.Generator,
+    seed: int,
 ) -> dict[str, dict[str, Difference]]:
     """Compare within each measure; the family that Holm corrects for is the other systems."""
     result: dict[str, dict[str, Difference]] = {other: {} for other in others}
     for measure, ours in reference.items():
-        raw = [randomisation_test(ours, theirs[measure], rng) for theirs in others.values()]
+        raw = [randomisation_test(ours, theirs[measure], np.random.default_rng(seed)) for theirs in others.values()]
         for (other, theirs), p in zip(others.items(), holm(raw), strict=True):
-            interval = paired_interval(ours, theirs[measure], clusters, rng)
+            interval = paired_interval(ours, theirs[measure], clusters, np.random.default_rng(seed))
             result[other][measure] = Difference(interval, float(p))
     return result
+
+
+def _means(values: Mapping[str, Float64]) -> dict[str, float]:
+    return {measure: float(per_query.mean()) for measure, per_query in values.items()}
 
 
 def _cell(interval: Interval, *, sign: str = "") -> str:

@@ -44,21 +44,19 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the bootstrap interval of the mean over queries, clustered by source document.
 
-    Documents are drawn with replacement, each bringing its queries: resampling the queries
-    within a drawn document once more would count their spread twice (Davison and Hinkley,
-    "Bootstrap Methods and their Application", 1997, section 3.8). With fewer than
-    ``MIN_CLUSTERS`` documents, single queries are drawn instead, and ``unit`` says so: the
-    interval then speaks of further queries on these documents, not of further documents.
+    Documents are drawn with replacement, each bringing its queries: resampling queries within
+    a drawn document too would count their spread twice (Davison and Hinkley, "Bootstrap Methods
+    and their Application", 1997, section 3.8). With fewer than ``MIN_CLUSTERS`` documents, single
+    queries are drawn, as ``unit`` says: it then speaks of more queries on these documents only.
 
-    The percentiles are those of Hesterberg's expanded percentile interval ("What Teachers
-    Should Know About the Bootstrap", The American Statistician 2015, section 5.2), which
-    makes up for the narrowness of the plain one when n is small. Equal values, or a
-    single one, have no spread to resample: the interval is then that value, whatever it hides.
+    The percentiles are Hesterberg's expanded ones ("What Teachers Should Know About the
+    Bootstrap", The American Statistician 2015), since plain ones are too narrow for small n.
+    Equal values, or a single one, have no spread: the interval is that value, whatever it hides.
 
     Args:
         values: (Q,) a measure's value per query.
         sources: Source document of each query, length Q.
-        rng: Source of randomness.
+        rng: Randomness.
         level: Share of such intervals that shall hold the true mean.
         n_resamples: Number of bootstrap resamples.
 
@@ -74,9 +72,8 @@ def bootstrap_interval(
     np.add.at(totals, labels, np.stack([values, np.ones(len(values))], axis=1))
     means = _resampled_means(totals, rng, n_resamples)
     tail = _expanded_tail(len(totals), (1 - level) / 2)
-    low, high = np.quantile(means, [tail, 1 - tail])
-    unit: Literal["documents", "queries"] = "documents" if clustered else "queries"
-    return Interval(float(np.mean(values)), float(low), float(high), unit, len(totals))
+    low, high = map(float, np.quantile(means, [tail, 1 - tail]))
+    return Interval(float(np.mean(values)), low, high, "documents" if clustered else "queries", len(totals))
 
 
 def paired_interval(

@@ -1,0 +1,65 @@
+# Every target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEMO   := .demo
+
+.DEFAULT_GOAL := help
+.PHONY: help install poppler demo test lint typecheck pytest smoke figures format clean
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(READY) poppler ## Make .venv with colret and its development tools
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "colret needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
+	@echo "Installing into $(VENV) (a few minutes, once) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+poppler:
+	@command -v pdftoppm >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq >/dev/null && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq poppler-utils >/dev/null 2>&1; } || \
+	  echo "poppler is missing, so pypdfium2 renders pages. To have it: apt install poppler-utils, or brew install poppler"
+
+demo: $(READY) poppler ## Ingest the sample documents and ask three questions
+	$(BIN)/colret ingest examples --index $(DEMO) --model embedded
+	$(BIN)/colret query --index $(DEMO) -k 3 "Which HQC parameters did NIST change for the fourth round?"
+	$(BIN)/colret query --index $(DEMO) -k 3 "How much money can employees get back for fitness activities?"
+	$(BIN)/colret query --index $(DEMO) -k 3 "Why may a hypothetical document contain false details?"
+
+test: $(READY) poppler lint typecheck pytest smoke ## Run everything that CI runs
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+
+typecheck: $(READY)
+	$(BIN)/mypy
+
+pytest: $(READY)
+	HF_HUB_OFFLINE=1 $(BIN)/pytest
+
+smoke: $(READY) ## Install the built wheel elsewhere and start it
+	@rm -rf build/smoke && mkdir -p build/smoke
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/smoke .
+	@$(PYTHON) -m venv build/smoke/venv
+	@build/smoke/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps build/smoke/*.whl
+	@build/smoke/venv/bin/python -m pip install --quiet --disable-pip-version-check click
+	cd build/smoke && venv/bin/colret --help >/dev/null && venv/bin/colret --version
+
+figures: $(READY) ## Measure retrieval on labelled sets: make figures DATA="FOLDER..."
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m colret_eval.figures $(DATA)
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean: ## Remove the environment and everything built
+	rm -rf $(VENV) $(DEMO) build dist
