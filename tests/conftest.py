@@ -1,0 +1,51 @@
+"""What tests share: the real embedded encoder, and folders of small real PDFs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from colret.encoders.text import TextEncoder, load_embedded
+from colret.store import PageStore, settings_for
+from tests.pdfs import PdfSpec, build_pdf, text
+
+TOPICS = {
+    "revenue": "Net revenue by segment grew in the third quarter of 2023",
+    "heron": "The grey heron waits for fish in shallow water",
+    "sourdough": "Sourdough bread needs flour water salt and time",
+    "orbit": "The satellite reached a stable orbit around Mars",
+    "violin": "She tuned the old violin before the concert began",
+}
+"""Sentences that no encoder should confuse."""
+
+
+@pytest.fixture(scope="session")
+def embedded() -> TextEncoder:
+    """The encoder that comes with the installation, in float32 so that every machine agrees."""
+    return load_embedded(device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def store(tmp_path: Path, embedded: TextEncoder) -> PageStore:
+    """An empty index for the embedded encoder."""
+    return PageStore.create(tmp_path / "index", settings_for(embedded.info))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a PDF of one page for each of three topics."""
+    path = tmp_path / "documents"
+    path.mkdir()
+    for name in ("revenue", "heron", "sourdough"):
+        write_pdf(path / f"{name}.pdf", TOPICS[name])
+    return path
+
+
+def write_pdf(path: Path, *pages: str) -> Path:
+    """Write a PDF with a page for each text; an empty text makes a blank page."""
+    path.write_bytes(build_pdf([PdfSpec(text(page, 40, 700, 14) if page else "") for page in pages]))
+    return path
