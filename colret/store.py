@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def settings_for(encoder: EncoderInfo, codec: Codec = "int8") -> IndexSettings:
         format_version=FORMAT_VERSION,
         tool_version=colret.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        page_tokens=encoder.page_tokens,
     )
 
 
@@ -122,9 +124,9 @@ class PageStore:
         """Refuse an encoder that did not make this index: its scores would mean nothing.
 
         Raises:
-            StoreError: If model, revision, dimension or query template differ.
+            StoreError: If model, revision, dimension, query template or kept page tokens differ.
         """
-        for name in ("family", "revision", "dim", "query_template"):
+        for name in ("family", "revision", "dim", "query_template", "page_tokens"):
             mine, other = getattr(self.settings, name), getattr(encoder, name)
             if mine != other:
                 problem = f"was made by {self.settings.model} ({name} {mine}), not {encoder.name} ({name} {other})"
@@ -322,7 +324,10 @@ def _read_settings(path: Path, values: dict[str, Any]) -> IndexSettings:
     if version != FORMAT_VERSION:
         remedy = "ingest again into a new --index, or use the colret that made it"
         raise StoreError(path, f"has format {version}, this colret reads format {FORMAT_VERSION}", remedy)
-    return IndexSettings(**values)
+    known = {field.name for field in fields(IndexSettings)}
+    if missing := known - values.keys():
+        raise StoreError(path, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
+    return IndexSettings(**{name: values[name] for name in known})
 
 
 def _candidates(table: pa.Table) -> list[Candidate]:

@@ -29,6 +29,9 @@ WHOLE_PAGE = (0, 0, 65535, 65535)
 Codec = Literal["int8", "float16"]
 """How vectors are stored: see ``codecs``."""
 
+PageTokens = Literal["all", "image"]
+"""Which vectors of a page a vision model keeps: those of its prompt too, or of the image alone."""
+
 
 class PageRef(NamedTuple):
     """One page of one document; ``number`` counts physical pages from 1."""
@@ -110,6 +113,7 @@ class EncoderInfo:
     query_template: str  # how a query is wrapped before encoding, "{}" being its text
     reads: str  # "words" or "image"
     render_pixels: int  # largest number of pixels of a page image worth rendering
+    page_tokens: PageTokens = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,7 @@ class IndexSettings:
     format_version: int
     tool_version: str  # of the colret that made it
     created: str  # ISO 8601, UTC
+    page_tokens: PageTokens = "all"
 
 
 class EncodedPage(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -47,5 +48,10 @@ def folder(tmp_path: Path) -> Path:
 
 def write_pdf(path: Path, *pages: str) -> Path:
     """Write a PDF with a page for each text; an empty text makes a blank page."""
-    path.write_bytes(build_pdf([PdfSpec(text(page, 40, 700, 14) if page else "") for page in pages]))
+    path.write_bytes(build_pdf([PdfSpec(_lines(page)) for page in pages]))
     return path
+
+
+def _lines(page: str) -> str:
+    lines = textwrap.wrap(page, 70)
+    return "".join(text(line, 40, 700 - 20 * i, 14) for i, line in enumerate(lines))

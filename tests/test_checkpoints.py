@@ -15,8 +15,9 @@ import torch
 from huggingface_hub import constants, errors
 from safetensors.torch import load_file, save_file
 
-from colret.encoders.checkpoints import digest_of, resolve_checkpoint
+from colret.encoders.checkpoints import Checkpoint, resolve_checkpoint
 from colret.encoders.colpali import ColPaliEncoder, load_colpali
+from colret.encoders.sources import digest_of, find_source
 from colret.encoders.weights import quiet_transformers
 from colret.errors import ModelError
 from tests.checkpoints import noisy_page, tiny_checkpoint, tiny_encoder
@@ -47,6 +48,10 @@ OLD_NAMES = {  # today's module names, and those when the published checkpoints 
     "colgemma3": (),
     "colqwen3.5": (),
 }
+
+
+def resolve(name: str, revision: str | None = None) -> Checkpoint:
+    return resolve_checkpoint(find_source(name, revision))
 
 
 def page_vectors(encoder: ColPaliEncoder) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -85,23 +90,23 @@ def change_tensors(path: Path, change: Callable[[dict[str, torch.Tensor]], Any])
 
 
 def test_a_folder_is_known_by_a_digest_of_its_files(tmp_path: Path) -> None:
-    first = resolve_checkpoint(str(tiny_checkpoint("colqwen2")))
+    first = resolve(str(tiny_checkpoint("colqwen2")))
     assert first.revision == digest_of(tiny_checkpoint("colqwen2")) == tiny_encoder("colqwen2").info.revision
     shutil.copytree(tiny_checkpoint("colqwen2"), tmp_path / "copy")
-    assert resolve_checkpoint(str(tmp_path / "copy")).revision == first.revision
+    assert resolve(str(tmp_path / "copy")).revision == first.revision
     change_tensors(tmp_path / "copy" / "model.safetensors", lambda tensors: tensors["custom_text_proj.bias"].add_(1))
-    assert resolve_checkpoint(str(tmp_path / "copy")).revision != first.revision
+    assert resolve(str(tmp_path / "copy")).revision != first.revision
 
 
 def test_a_folder_has_no_revisions() -> None:
     with pytest.raises(ModelError, match="a local folder has no revisions"):
-        resolve_checkpoint(str(tiny_checkpoint("colqwen2")), "main")
+        resolve(str(tiny_checkpoint("colqwen2")), "main")
 
 
 @pytest.mark.parametrize("name", ["./missing", "/nowhere/at/all", "a/b/c", "~nobody", "two words"])
 def test_a_missing_folder_is_told_as_such(name: str) -> None:
     with pytest.raises(ModelError, match="no such folder, and not a hub name"):
-        resolve_checkpoint(name)
+        resolve(name)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +306,7 @@ def test_an_adapter_to_an_adapter_is_refused(tmp_path: Path) -> None:
     stated["base_model_name_or_path"] = "../first"
     (tmp_path / "second" / "adapter_config.json").write_text(json.dumps(stated))
     with pytest.raises(ModelError, match=r"its base model \.\./first is an adapter too"):
-        resolve_checkpoint(str(tmp_path / "second"))
+        resolve(str(tmp_path / "second"))
 
 
 # --- The hub

@@ -72,11 +72,12 @@ def query(
       colret query "net revenue by segment 2023"
       colret query --queries questions.txt --json
     """
-    from colret.search import DEFAULT_CANDIDATES, explain, rank
-
     if exact and candidates is not None:
         raise click.UsageError("--exact scores every page: leave --candidates out")
     questions = _read_questions(text, queries_file)
+
+    from colret.search import DEFAULT_CANDIDATES, explain, rank  # heavy: not before usage is checked
+
     store = open_store(index_path)
     encoder = load_encoder_of(store, device=device, model=model)
     n_candidates = None if exact else candidates or DEFAULT_CANDIDATES

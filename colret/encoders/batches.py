@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colret.encoders.checkpoints import OTHERWISE
 from colret.encoders.devices import is_out_of_memory, release_memory
+from colret.encoders.sources import OTHERWISE
 from colret.errors import ModelError
 from colret.types import Float32
 

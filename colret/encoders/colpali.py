@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colret.encoders.batches import Prepared, run_batches, unpad
-from colret.encoders.checkpoints import OTHERWISE, resolve_checkpoint
+from colret.encoders.checkpoints import resolve_checkpoint
 from colret.encoders.devices import Placement, choose_placement
 from colret.encoders.families import N_AUGMENTATION, Family
 from colret.encoders.geometry import page_boxes, pixels_used
-from colret.encoders.weights import load_model, load_processor, quiet_transformers
+from colret.encoders.sources import OTHERWISE, Source, find_source
+from colret.encoders.vision_weights import load_model, load_processor
+from colret.encoders.weights import quiet_transformers
 from colret.errors import ModelError
 from colret.scoring import normalize_rows
 from colret.types import Boxes, EncoderInfo, Float32, Page, PageEmbedding, QueryEmbedding
@@ -53,19 +55,25 @@ def load_colpali(
         ModelError: If the checkpoint cannot be had, or its weights do not fit the model.
     """
     placement = choose_placement(device, dtype, batch_size)
-    checkpoint = resolve_checkpoint(name, revision)
+    return open_colpali(find_source(name, revision), placement, image_tokens_only=image_tokens_only)
+
+
+def open_colpali(source: Source, placement: Placement, *, image_tokens_only: bool = False) -> ColPaliEncoder:
+    """Load the checkpoint whose files lie in ``source``; otherwise as ``load_colpali``."""
+    checkpoint = resolve_checkpoint(source)
     processor = load_processor(checkpoint)
     model = load_model(checkpoint, placement.device, placement.dtype)
     info = EncoderInfo(
-        name=name,
+        name=source.name,
         family=checkpoint.family.name,
         revision=checkpoint.revision,
         dim=int(model.dim),
         query_template=checkpoint.family.query_template(processor.query_augmentation_token),
         reads="image",
         render_pixels=pixels_used(checkpoint.family.layout, processor),
+        page_tokens="image" if image_tokens_only else "all",
     )
-    return ColPaliEncoder(model, processor, checkpoint.family, info, placement, image_tokens_only=image_tokens_only)
+    return ColPaliEncoder(model, processor, checkpoint.family, info, placement)
 
 
 class ColPaliEncoder:
@@ -77,7 +85,6 @@ class ColPaliEncoder:
         family: The row of the table that both come from.
         info: What an index must know of this encoder.
         placement: Device, precision and batch size.
-        image_tokens_only: Leave out the vectors of the prompt around the image.
     """
 
     def __init__(
@@ -87,8 +94,6 @@ class ColPaliEncoder:
         family: Family,
         info: EncoderInfo,
         placement: Placement,
-        *,
-        image_tokens_only: bool = False,
     ) -> None:
         self.info = info
         self.batch_size = placement.batch_size
@@ -96,7 +101,6 @@ class ColPaliEncoder:
         self._processor = processor
         self._family = family
         self._device = placement.device
-        self._image_tokens_only = image_tokens_only
         # The model's, not the processor's: Gemma 3's calls the token before an image by that name.
         self._image_token = int(model.config.image_token_id)
         added = processor.tokenizer.added_tokens_decoder.values()
@@ -188,7 +192,7 @@ class ColPaliEncoder:
         assert page.image is not None  # _prepare_page refused it
         is_image = self._image_mask(prepared)
         boxes: Boxes = page_boxes(self._family.layout, is_image, prepared.inputs, self._processor, page.image.size)
-        if self._image_tokens_only:
+        if self.info.page_tokens == "image":
             return PageEmbedding(vectors[is_image], boxes[is_image])
         return PageEmbedding(vectors, boxes)
 

@@ -1,0 +1,312 @@
+"""The command line, run as a user would: exit code first, then what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import colret.encoders
+from colret.encoders.text import TextEncoder
+from colret_cli.main import cli
+from tests.conftest import TOPICS, write_pdf
+from tests.test_ingest import HARD
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded: TextEncoder) -> None:
+    """Run where the default index is the test's own, with the one real encoder loaded already."""
+    monkeypatch.chdir(tmp_path)
+    load = colret.encoders.load_encoder
+
+    def load_once(name: str, **options: Any) -> Any:
+        return embedded if name == "embedded" else load(name, **options)
+
+    monkeypatch.setattr(colret.encoders, "load_encoder", load_once)
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli, list(arguments), input=stdin)
+
+
+def answered(*arguments: str) -> dict[str, Any]:
+    """Return the JSON that a query prints."""
+    result = run("query", "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    value: dict[str, Any] = json.loads(result.stdout)
+    return value
+
+
+@pytest.fixture
+def ingested(folder: Path) -> Path:
+    assert run("ingest", str(folder)).exit_code == 0
+    return folder
+
+
+def test_ingest_tells_what_it_did(folder: Path) -> None:
+    result = run("ingest", "documents")
+    assert result.exit_code == 0, result.output
+    first, second = result.stdout.splitlines()
+    assert first.startswith("added 3 documents (3 pages, 0 blank), 0 unchanged, 0 skipped, in ")
+    assert first.endswith(" pages/s)")
+    assert second.startswith(".colret: 3 documents, 3 pages, ")
+    assert second.endswith(" a page")
+    assert "model: embedded (" in result.stderr
+    again = run("ingest", "documents")
+    assert again.stdout.startswith("added 0 documents (0 pages, 0 blank), 3 unchanged, 0 skipped, in ")
+
+
+def test_ingest_speaks_json(folder: Path) -> None:
+    (folder / "torn.pdf").write_text("no PDF")
+    result = run("ingest", "documents", "--json")
+    assert result.exit_code == 3
+    report = json.loads(result.stdout)
+    assert (report["n_added"], report["n_pages"], report["index"]["n_pages"]) == (3, 3, 3)
+    [skipped] = report["skipped"]
+    assert (skipped["path"], skipped["page"], skipped["reason"]) == (str(folder / "torn.pdf"), None, "not_a_pdf")
+
+
+def test_skipped_files_are_listed_and_give_3(folder: Path) -> None:
+    shutil.copy(HARD / "password_required--encrypted_hello_world_r2.pdf", folder / "locked.pdf")
+    result = run("ingest", "documents")
+    assert result.exit_code == 3
+    assert "\nskipped documents/locked.pdf: password_required: " in result.stdout
+    assert run("query", "bread").exit_code == 0
+
+
+def test_query_ranks_pages(ingested: Path) -> None:
+    result = run("query", "bread with salt", "-k", "2")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "bread with salt  [3 pages, all scored]"
+    assert lines[1].startswith("  1. documents/sourdough.pdf  page 1  0.")
+    assert lines[2] == f"     {TOPICS['sourdough']}"
+    assert lines[3].startswith("  2. ")
+    assert result.stderr == ""
+
+
+def test_query_speaks_json(ingested: Path) -> None:
+    found = answered("bread with salt")
+    assert (found["query"], found["n_pages"], found["n_scored"]) == ("bread with salt", 3, 3)
+    assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3]
+    best = found["hits"][0]
+    assert (best["file"], best["page"]) == (str(ingested / "sourdough.pdf"), 1)
+    assert best["score"] == pytest.approx(best["maxsim"] / 3, abs=1e-5)
+    assert best["snippet"] == TOPICS["sourdough"]
+    assert found["hits"] == answered("bread with salt", "--exact")["hits"]
+
+
+def test_the_prefilter_can_be_narrowed(ingested: Path) -> None:
+    found = answered("bread with salt", "-k", "1", "--candidates", "1")
+    assert (found["n_scored"], len(found["hits"])) == (1, 1)
+
+
+def test_many_queries_come_from_a_file(ingested: Path) -> None:
+    lines = ["bread with salt", "", '{"query_id": 7, "text": "a bird that eats fish"}', '{"query": "sales"}']
+    Path("questions.txt").write_text("\n".join(lines))
+    result = run("query", "--queries", "questions.txt", "--json", "-k", "1")
+    assert result.exit_code == 0, result.output
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [Path(answer["hits"][0]["file"]).stem for answer in answers] == ["sourdough", "heron", "revenue"]
+    assert [answer.get("query_id") for answer in answers] == [None, "7", None]
+
+
+@pytest.mark.parametrize("arguments", [["-"], ["--queries", "-"]])
+def test_a_query_can_come_from_stdin(ingested: Path, arguments: list[str]) -> None:
+    result = run("query", "-k", "1", *arguments, stdin="bread with salt\n")
+    assert result.exit_code == 0, result.output
+    assert "sourdough.pdf" in result.stdout
+
+
+def test_info_shows_what_the_index_holds(ingested: Path) -> None:
+    result = run("info")
+    assert result.exit_code == 0
+    rows = {line[:10].strip(): line[11:] for line in result.stdout.splitlines()}
+    assert rows["model"].startswith("embedded (all-MiniLM-L6-v2 sha256:53aa51172d142c89)")
+    assert rows["documents"] == "3 (0 that could not be used)"
+    assert rows["pages"] == "3 (0 blank and 0 unreadable ones left out)"
+    assert " of 384 dimensions, " in rows["vectors"]
+    assert rows["codec"].startswith("int8, ")
+    info = json.loads(run("info", "--json").stdout)
+    assert info["n_pages"] == 3
+    assert info["bytes_on_disk"] == sum(f.stat().st_size for f in Path(".colret").rglob("*") if f.is_file())
+
+
+def test_list_shows_documents_and_failures(folder: Path) -> None:
+    (folder / "torn.pdf").write_text("no PDF")
+    run("ingest", "documents")
+    everything = run("list").stdout
+    assert [line.split()[-1] for line in everything.splitlines() if "documents/" in line] == [
+        f"documents/{name}.pdf" for name in ("heron", "revenue", "sourdough", "torn")
+    ]
+    failed = run("list", "--failed")
+    assert failed.exit_code == 0
+    assert failed.stdout.splitlines()[0].split()[1:] == ["failed", "0", "pages", "documents/torn.pdf"]
+    assert "not_a_pdf: " in failed.stdout.splitlines()[1]
+    [document] = [json.loads(line) for line in run("list", "--failed", "--json").stdout.splitlines()]
+    assert (document["reason"], document["files"][0]["path"]) == ("not_a_pdf", str(folder / "torn.pdf"))
+
+
+def test_remove_takes_a_document_out(ingested: Path) -> None:
+    result = run("remove", "documents/heron.pdf")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("  documents/heron.pdf  (1 page)\n")
+    assert json.loads(run("info", "--json").stdout)["n_pages"] == 2
+    assert "heron" not in run("query", "a bird that eats fish").stdout
+
+
+def test_another_index_is_named_by_option_or_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("ingest", "documents/heron.pdf", "--index", "birds").exit_code == 0
+    assert not Path(".colret").exists()
+    monkeypatch.setenv("COLRET_INDEX", "birds")
+    assert json.loads(run("info", "--json").stdout)["n_pages"] == 1
+
+
+def test_float16_stores_twice_the_codes(folder: Path) -> None:
+    run("ingest", "documents", "--codec", "float16", "--index", "wide")
+    run("ingest", "documents")
+    assert "float16, " in run("info", "--index", "wide").stdout
+    narrow, wide = answered("bread with salt"), answered("bread with salt", "--index", "wide")
+    assert [hit["page_id"] for hit in narrow["hits"]] == [hit["page_id"] for hit in wide["hits"]]
+    assert narrow["hits"][0]["score"] == pytest.approx(wide["hits"][0]["score"], abs=0.01)
+    refused = run("ingest", "documents", "--codec", "int8", "--index", "wide")
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        "colret: wide: stores vectors as float16, not int8; leave --codec out, or ingest into a new --index\n"
+    )
+
+
+# Bad input: one line, the right exit code, no traceback
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["ingest", "none"], 1, "none: no such file; check the path"),
+        (["ingest", "empty"], 1, "empty: no PDFs or images in it; name a folder that holds some"),
+        (["ingest", "note.md"], 1, "note.md: "),
+        (["ingest"], 2, "Missing argument 'PATH...'"),
+        (["ingest", "documents", "--model", "no/such-model"], 1, "no/such-model: "),
+        (["ingest", "documents", "--model", "./nowhere"], 1, "./nowhere: "),
+        (["ingest", "documents", "--batch-size", "0"], 2, "'--batch-size'"),
+        (["query", "bread", "--index", "none"], 1, "none: no index here; make one with: colret ingest FOLDER"),
+        (["query", "bread", "--index", "empty"], 1, "empty: not a finished colret index; "),
+        (["query", "bread", "-k", "0"], 2, "'-k'"),
+        (["query", "bread", "-k", "-3"], 2, "'-k'"),
+        (["query", "bread", "--candidates", "0"], 2, "'--candidates'"),
+        (["query", "bread", "--exact", "--candidates", "9"], 2, "leave --candidates out"),
+        (["query", ""], 2, "the query is empty"),
+        (["query", "  \n "], 2, "the query is empty"),
+        (["query", "\u200b"], 2, "the query has no tokens"),
+        (["query"], 2, "give one TEXT, or --queries FILE"),
+        (["query", "a", "--queries", "note.md"], 2, "give one TEXT, or --queries FILE"),
+        (["query", "--queries", "none.txt"], 2, "none.txt"),
+        (["query", "--queries", "bad.jsonl"], 2, "bad.jsonl line 2: not JSON"),
+        (["query", "--queries", "blank.txt"], 2, "the query is empty"),
+        (["query", "--queries", "latin.txt"], 2, "latin.txt: not UTF-8 text"),
+        (["query", "bread", "--model", "documents"], 1, "documents: "),
+        (["query", "bread", "--device", "abacus"], 2, "abacus"),
+        (["remove", "none.pdf"], 1, "none.pdf: not in the index; see: colret list"),
+        (["info", "--index", "none"], 1, "none: no index here"),
+        (["list", "--index", "none"], 1, "none: no index here"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+    ],
+)
+def test_bad_input_is_one_line(ingested: Path, arguments: list[str], code: int, message: str) -> None:
+    Path("empty").mkdir()
+    Path("note.md").write_text("words")
+    Path("bad.jsonl").write_text('{"text": "fine"}\n{"text": \n')
+    Path("blank.txt").write_text("\n \n")
+    Path("latin.txt").write_bytes("Übung\n".encode("latin-1"))
+    if "no/such-model" in arguments or "./nowhere" in arguments:
+        shutil.rmtree(".colret")
+    result = run(*arguments)
+    assert (result.exit_code, result.exception.__class__) == (code, SystemExit), result.output
+    assert result.stdout == ""
+    last_line = result.stderr.splitlines()[-1]
+    assert message in last_line
+    assert "Traceback" not in result.stderr
+
+
+def test_an_index_of_another_model_is_refused(ingested: Path) -> None:
+    from tests.checkpoints import tiny_checkpoint
+
+    result = run("ingest", "documents", "--model", str(tiny_checkpoint("colpali")))
+    assert result.exit_code == 1
+    assert "was made by embedded" in result.stderr
+    assert result.stderr.splitlines()[-1].endswith("leave --model out, or ingest into a new --index")
+
+
+def test_an_index_without_pages_says_so(tmp_path: Path) -> None:
+    write_pdf(tmp_path / "blank.pdf", "")
+    assert run("ingest", "blank.pdf").exit_code == 0
+    result = run("query", "anything")
+    assert result.exit_code == 1
+    assert result.stderr == "colret: .colret: holds no pages; add some with: colret ingest FOLDER\n"
+
+
+def test_names_that_no_terminal_should_print_are_escaped(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    write_pdf(folder / "two\nlines.pdf", TOPICS["heron"])
+    write_pdf(Path(os.fsdecode(os.fsencode(folder) + b"/latin-\xfc.pdf")), TOPICS["orbit"])
+    (folder / "\x1b[31mred.pdf").write_text("torn")
+    result = run("ingest", "documents")
+    assert result.exit_code == 3
+    listed = run("list").stdout
+    assert listed.count("\n") == 4
+    assert "\x1b" not in listed + result.output
+    assert len(answered("bird", "-k", "9")["hits"]) == 2
+
+
+# In processes of their own
+
+
+def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "colret_cli", *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HF_HUB_OFFLINE": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def test_a_real_process_ingests_and_answers_without_noise(folder: Path) -> None:
+    process = spawn("ingest", "documents")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err.count("\n")) == (0, 1), err
+    assert out.startswith("added 3 documents")
+    process = spawn("query", "bread with salt", "-k", "1")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert "sourdough.pdf" in out
+
+
+def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for i in range(40):
+        write_pdf(folder / f"{i:02}.pdf", *[f"{topic} {i} {number}" for number, topic in enumerate(TOPICS.values())])
+    process = spawn("ingest", "documents")
+    deadline = time.monotonic() + 90
+    while not list(Path(".colret").glob("documents.lance/data/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert err.splitlines()[-1].startswith("colret: interrupted; the index is consistent")
+    assert "Traceback" not in err
+    assert run("ingest", "documents").exit_code == 0
+    info = json.loads(run("info", "--json").stdout)
+    assert (info["n_documents"], info["n_pages"]) == (40, 200)

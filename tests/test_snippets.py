@@ -1,0 +1,136 @@
+"""Snippets: weights by hand on the words that matched, windows against brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from colret.snippets import SNIPPET_WORDS, snippet, word_weights
+from colret.types import WHOLE_PAGE, Boxes, QueryEmbedding, Words
+
+LINE = [(10 * i, 0, 10 * i + 8, 10) for i in range(6)]  # six words side by side
+
+
+def boxes_of(boxes: Sequence[tuple[int, int, int, int]]) -> Boxes:
+    return np.array(boxes, np.uint16).reshape(-1, 4)
+
+
+def words_of(n: int) -> Words:
+    return Words(tuple(f"w{i}" for i in range(n)), np.zeros((n, 4), np.uint16))
+
+
+def line() -> Words:
+    return Words(tuple("abcdef"), boxes_of(LINE))
+
+
+def weights_of(
+    query: Sequence[Sequence[float]], vectors: Sequence[Sequence[float]], boxes: Boxes, words: Words
+) -> NDArray[np.float64]:
+    tokens = tuple(f"t{i}" for i in range(len(query)))
+    page = np.array(vectors, np.float32).reshape(-1, 2)
+    return word_weights(QueryEmbedding(np.array(query, np.float32), tokens), page, boxes, words)
+
+
+def test_a_token_gives_its_gain_to_the_word_of_its_best_vector() -> None:
+    weights = weights_of([[1, 0]], [[0, 1], [1, 0], [0.2, 0]], boxes_of(LINE[2:5]), line())
+    assert weights.dtype == np.float64
+    assert weights == pytest.approx([0, 0, 0, 1 - 0.4, 0, 0])
+
+
+def test_the_gains_of_several_tokens_add_up() -> None:
+    weights = weights_of([[1, 0], [0, 1], [1, 0]], [[1, 0], [0, 1]], boxes_of(LINE[:2]), line())
+    assert weights == pytest.approx([2 * 0.5, 0.5, 0, 0, 0, 0])
+
+
+def test_words_that_share_a_box_share_its_gain() -> None:
+    left_half, right_half = (0, 0, 28, 10), (30, 0, 58, 10)
+    weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([left_half, right_half]), line())
+    assert weights == pytest.approx([0.5 / 3] * 3 + [0] * 3)
+
+
+def test_a_word_belongs_to_the_box_that_holds_its_centre() -> None:
+    words = Words(("in", "out", "below"), boxes_of([(0, 0, 9, 9), (6, 0, 16, 9), (0, 8, 9, 20)]))
+    weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([(0, 0, 10, 10), (40, 40, 50, 50)]), words)
+    assert weights == pytest.approx([0.5, 0, 0])
+
+
+def test_a_box_at_the_far_corner_does_not_overflow() -> None:
+    corner = (65000, 65000, 65535, 65535)
+    words = Words(("corner", "start"), boxes_of([corner, (0, 0, 500, 500)]))
+    weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([corner, (0, 0, 500, 500)]), words)
+    assert weights == pytest.approx([0.5, 0])
+
+
+def test_a_token_that_matches_everywhere_points_nowhere() -> None:
+    weights = weights_of([[1, 0]], [[0.7, 0.7], [0.7, -0.7]], boxes_of(LINE[:2]), line())
+    assert weights == pytest.approx(np.zeros(6))
+
+
+def test_vectors_of_the_whole_page_point_nowhere_and_count_for_nothing() -> None:
+    boxes = boxes_of([WHOLE_PAGE, *LINE[:2]])
+    weights = weights_of([[1, 0]], [[1, 0], [0.5, 0], [0.1, 0]], boxes, line())
+    assert weights == pytest.approx([0.5 - 0.3, 0, 0, 0, 0, 0])
+
+
+def test_nothing_has_weight_where_no_vector_has_a_place() -> None:
+    assert weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([WHOLE_PAGE, WHOLE_PAGE]), line()).tolist() == [0] * 6
+    assert weights_of([[1, 0]], [], boxes_of([]), line()).tolist() == [0] * 6
+
+
+def test_a_page_without_words_has_no_weights() -> None:
+    assert weights_of([[1, 0]], [[1, 0]], boxes_of(LINE[:1]), Words.none()).shape == (0,)
+
+
+def test_a_winner_beside_all_words_gives_nothing_away() -> None:
+    weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([(500, 500, 600, 600), LINE[0]]), line())
+    assert weights.tolist() == [0] * 6
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, SNIPPET_WORDS])
+def test_a_short_page_is_its_own_snippet(n: int) -> None:
+    words = words_of(n)
+    assert snippet(words, np.ones(n)) == words.text
+
+
+@pytest.mark.parametrize(
+    ("matched", "expected"),
+    [
+        ([], "w0 w1 w2 …"),
+        ([0], "w0 w1 w2 …"),
+        ([4], "… w3 w4 w5 …"),
+        ([9], "… w7 w8 w9"),
+        ([4, 6], "… w4 w5 w6 …"),
+        ([2, 7], "… w1 w2 w3 …"),  # the earlier of equals
+        ([1, 7, 8], "… w6 w7 w8 …"),  # the heavier
+    ],
+)
+def test_what_matched_stands_in_the_middle_between_ellipses(matched: list[int], expected: str) -> None:
+    weights = np.zeros(10)
+    weights[matched] = 1
+    assert snippet(words_of(10), weights, 3) == expected
+
+
+def test_a_snippet_has_thirty_words() -> None:
+    weights = np.zeros(100)
+    weights[50] = 1
+    kept = snippet(words_of(100), weights).split()
+    assert (kept[0], kept[-1], len(kept[1:-1])) == ("…", "…", 30)
+    assert "w50" in kept[14:18]
+
+
+@given(weights=st.lists(st.integers(0, 3), min_size=1, max_size=40), n_words=st.integers(1, 12))
+@example(weights=[0, 1, 0, 0, 1, 0], n_words=4)
+def test_no_other_window_holds_more_weight(weights: list[int], n_words: int) -> None:
+    text = snippet(words_of(len(weights)), np.array(weights, np.float64), n_words)
+    kept = [int(word[1:]) for word in text.split() if word != "…"]
+    n_kept = min(n_words, len(weights))
+    assert kept == list(range(kept[0], kept[0] + n_kept))
+    best = max(sum(weights[i : i + n_kept]) for i in range(len(weights) - n_kept + 1))
+    assert sum(weights[i] for i in kept) == best
+    assert text.startswith("… ") == (kept[0] > 0)
+    assert text.endswith(" …") == (kept[-1] < len(weights) - 1)
