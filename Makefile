@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 DEMO   := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install poppler demo test lint typecheck pytest smoke figures format clean
+.PHONY: help install poppler demo test lint typecheck pytest smoke figures precision gpu format clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,7 +29,7 @@ poppler:
 
 demo: $(READY) poppler ## Ingest the sample documents and ask three questions
 	$(BIN)/colret ingest examples --index $(DEMO) --model embedded
-	$(BIN)/colret query --index $(DEMO) -k 3 "Which HQC parameters did NIST change for the fourth round?"
+	$(BIN)/colret query --index $(DEMO) -k 3 "Why did NIST select HQC instead of BIKE?"
 	$(BIN)/colret query --index $(DEMO) -k 3 "How much money can employees get back for fitness activities?"
 	$(BIN)/colret query --index $(DEMO) -k 3 "Why may a hypothetical document contain false details?"
 
@@ -56,6 +56,14 @@ smoke: $(READY) ## Install the built wheel elsewhere and start it
 
 figures: $(READY) ## Measure retrieval on labelled sets: make figures DATA="FOLDER..."
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m colret_eval.figures $(DATA)
+
+precision: $(READY) ## Compare bfloat16 with float32 on labelled sets: make precision DATA="FOLDER..."
+	$(BIN)/python -m colret_eval.precision $(DATA)
+
+gpu: $(READY) ## Run the tests that need CUDA, and print how CUDA and the CPU agree
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+	  HF_HUB_OFFLINE=1 $(BIN)/pytest -m gpu && $(BIN)/python -m colret_eval.gpu examples; \
+	else echo "no CUDA device here: nothing was run"; fi
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff format

@@ -45,6 +45,10 @@ class ColretError(Exception):
         self.remedy = one_line(remedy)
         super().__init__(f"{self.subject}: {self.problem}; {self.remedy}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the trip between processes, which would give the message as the one argument."""
+        return type(self), (self.subject, self.problem, self.remedy)
+
 
 class DocumentError(ColretError):
     """A document, or one of its pages, cannot be used; ``reason`` says why to a machine."""

@@ -36,7 +36,8 @@ def normalize_rows(vectors: NDArray[np.float32]) -> Float32:
     Raises:
         ValueError: If a row is zero, infinite or not a number: it has no direction.
     """
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # In float64: squares of float32 overflow from 1e19 on and vanish below 1e-19.
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
     if not np.all(np.isfinite(norms)) or np.any(norms == 0):
         raise ValueError("a vector is zero, infinite or not a number")
     return np.asarray(vectors / norms, np.float32)
@@ -108,7 +109,8 @@ def maxima(query: Float32, pages: Multivectors, *, device: str = "cpu") -> Float
         raise ValueError(f"query has {query.shape[1]} dimensions, pages have {pages.values.shape[1]}")
     if device != "cpu":
         return _maxima_on_device(query, pages, device)
-    if pages.values.dtype == np.int8 and int8_product_is_exact():
+    # At D = 1 a transposed matrix looks like its own transpose, and _int_mm mistakes it.
+    if pages.values.dtype == np.int8 and query.shape[1] > 1 and int8_product_is_exact():
         return _maxima_int8(query, pages)
     return _maxima_float32(query, pages)
 
@@ -134,7 +136,7 @@ def _maxima_int8(query: Float32, pages: Multivectors) -> Float32:
         product = torch._int_mm(codes, block.T).numpy()  # (T, vectors of the block)
         starts = pages.offsets[first:last] - start
         best[first:last] = np.maximum.reduceat(product, starts, axis=1).T
-    return best * pages.scales[:, None] * token_scales
+    return best.astype(np.float32) * pages.scales[:, None] * token_scales
 
 
 def _maxima_on_device(query: Float32, pages: Multivectors, device: str) -> Float32:
@@ -180,12 +182,14 @@ def _blocks(offsets: Int64, n_vectors: int = BLOCK_VECTORS) -> Iterator[tuple[in
 def int8_product_is_exact() -> bool:
     """Check once per process that this build multiplies int8 matrices without saturating.
 
-    Some processors' int8 instructions add pairs of products in 16 bits; the extreme values
-    here would overflow them.
+    Some processors' int8 instructions take one operand as unsigned, which oneDNN arranges by
+    adding 128, and add pairs of products in 16 bits: the largest values on the left overflow
+    them, whatever stands on the right.
     """
     import torch
 
-    left = np.full((3, 130), -127, np.int8)
+    left = np.full((3, 130), 127, np.int8)
+    left[1] = -127
     right = np.where(np.arange(130 * 70).reshape(70, 130) % 3, 127, -127).astype(np.int8)
     try:
         product = torch._int_mm(torch.from_numpy(left), torch.from_numpy(right).T).numpy()

@@ -62,7 +62,7 @@ def snippet(words: Words, weights: NDArray[np.float64], n_words: int = SNIPPET_W
         return words.text
     sums = np.concatenate([[0.0], np.cumsum(weights)])
     runs = np.round(sums[n_words:] - sums[:-n_words], 9)  # equal runs must not differ by rounding
-    best = np.flatnonzero(runs == runs.max())
+    best = np.flatnonzero(runs == runs.max()) if runs.any() else np.zeros(1, np.int64)
     n_overlapping = int(np.argmax(np.diff(best, append=n + 1) > 1)) + 1
     start = int(best[n_overlapping // 2])
     text = " ".join(words.texts[start : start + n_words])

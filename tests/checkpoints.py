@@ -31,7 +31,7 @@ _MIXING = ("o_proj.", "out_proj.", "attn.proj.", "attn.Wo.")
 @cache
 def tiny_checkpoint(family: str, *, local: bool = False) -> Path:
     """Return the folder of a tiny checkpoint, made once per test run: copy it to change it."""
-    folder = _scratch_folder() / f"{family}-{'local' if local else 'mixing'}"
+    folder = scratch_folder() / f"{family}-{'local' if local else 'mixing'}"
     return save_checkpoint(folder, family, local=local)
 
 
@@ -42,7 +42,8 @@ def tiny_encoder(family: str, *, local: bool = False) -> ColPaliEncoder:
 
 
 @cache
-def _scratch_folder() -> Path:
+def scratch_folder() -> Path:
+    """Return a folder that lasts as long as the test run."""
     import torch
 
     torch.set_num_threads(1)  # more only get in each other's way with matrices this small

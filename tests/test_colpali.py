@@ -268,6 +268,7 @@ folder = pathlib.Path(tempfile.mkdtemp())
 (folder / "torchvision" / "__init__.py").write_text({source!r})
 sys.path.insert(0, str(folder))
 from colret.encoders import torchvision_guard
+from colret.errors import ModelError
 """
 
 
@@ -283,6 +284,6 @@ def test_another_failure_of_torchvision_is_not_hidden() -> None:
     run_python(
         BROKEN.format(source="raise RuntimeError('different CUDA major versions')")
         + "try:\n    torchvision_guard.import_torchvision()\n"
-        + "except RuntimeError as error:\n    assert 'CUDA major' in str(error)\n"
+        + "except ModelError as error:\n    assert 'CUDA major' in str(error)\n"
         + "else:\n    raise SystemExit('nothing was raised')"
     )

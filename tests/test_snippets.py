@@ -36,34 +36,50 @@ def weights_of(
     return word_weights(QueryEmbedding(np.array(query, np.float32), tokens), page, boxes, words)
 
 
-def test_a_token_gives_its_gain_to_the_word_of_its_best_vector() -> None:
+def test_a_tokens_best_vector_gives_its_word_the_square_of_what_it_stands_above_the_mean() -> None:
     weights = weights_of([[1, 0]], [[0, 1], [1, 0], [0.2, 0]], boxes_of(LINE[2:5]), line())
     assert weights.dtype == np.float64
-    assert weights == pytest.approx([0, 0, 0, 1 - 0.4, 0, 0])
+    assert weights == pytest.approx([0, 0, 0, 0.6**2, 0, 0])
+
+
+def test_a_near_best_vector_counts_by_the_fourth_power_of_its_nearness() -> None:
+    weights = weights_of([[1, 0]], [[1, 0], [0.8, 0], [0, 1], [0.2, 0]], boxes_of(LINE[:4]), line())
+    assert weights == pytest.approx([0.5**2, 0.5**2 * (0.3 / 0.5) ** 4, 0, 0, 0, 0])
 
 
 def test_the_gains_of_several_tokens_add_up() -> None:
     weights = weights_of([[1, 0], [0, 1], [1, 0]], [[1, 0], [0, 1]], boxes_of(LINE[:2]), line())
-    assert weights == pytest.approx([2 * 0.5, 0.5, 0, 0, 0, 0])
+    assert weights == pytest.approx([2 * 0.25, 0.25, 0, 0, 0, 0])
+
+
+def test_a_token_that_found_something_outweighs_one_that_did_not() -> None:
+    weights = weights_of([[1, 0], [0, 0.1]], [[1, 0], [0, 1]], boxes_of(LINE[:2]), line())
+    assert weights == pytest.approx([0.25, 0.0025, 0, 0, 0, 0])
 
 
 def test_words_that_share_a_box_share_its_gain() -> None:
     left_half, right_half = (0, 0, 28, 10), (30, 0, 58, 10)
     weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([left_half, right_half]), line())
-    assert weights == pytest.approx([0.5 / 3] * 3 + [0] * 3)
+    assert weights == pytest.approx([0.25 / 3] * 3 + [0] * 3)
+
+
+def test_a_word_in_several_boxes_counts_as_its_best_vector() -> None:
+    """So a word of many pieces does not outweigh one of a single piece."""
+    weights = weights_of([[1, 0]], [[1, 0], [1, 0], [0, 1], [0, 1]], boxes_of([LINE[1], LINE[1], *LINE[2:4]]), line())
+    assert weights == pytest.approx([0, 0.25, 0, 0, 0, 0])
 
 
 def test_a_word_belongs_to_the_box_that_holds_its_centre() -> None:
     words = Words(("in", "out", "below"), boxes_of([(0, 0, 9, 9), (6, 0, 16, 9), (0, 8, 9, 20)]))
     weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([(0, 0, 10, 10), (40, 40, 50, 50)]), words)
-    assert weights == pytest.approx([0.5, 0, 0])
+    assert weights == pytest.approx([0.25, 0, 0])
 
 
 def test_a_box_at_the_far_corner_does_not_overflow() -> None:
     corner = (65000, 65000, 65535, 65535)
     words = Words(("corner", "start"), boxes_of([corner, (0, 0, 500, 500)]))
     weights = weights_of([[1, 0]], [[1, 0], [0, 1]], boxes_of([corner, (0, 0, 500, 500)]), words)
-    assert weights == pytest.approx([0.5, 0])
+    assert weights == pytest.approx([0.25, 0])
 
 
 def test_a_token_that_matches_everywhere_points_nowhere() -> None:
@@ -74,7 +90,7 @@ def test_a_token_that_matches_everywhere_points_nowhere() -> None:
 def test_vectors_of_the_whole_page_point_nowhere_and_count_for_nothing() -> None:
     boxes = boxes_of([WHOLE_PAGE, *LINE[:2]])
     weights = weights_of([[1, 0]], [[1, 0], [0.5, 0], [0.1, 0]], boxes, line())
-    assert weights == pytest.approx([0.5 - 0.3, 0, 0, 0, 0, 0])
+    assert weights == pytest.approx([(0.5 - 0.3) ** 2, 0, 0, 0, 0, 0])
 
 
 def test_nothing_has_weight_where_no_vector_has_a_place() -> None:
@@ -100,13 +116,13 @@ def test_a_short_page_is_its_own_snippet(n: int) -> None:
 @pytest.mark.parametrize(
     ("matched", "expected"),
     [
-        ([], "w0 w1 w2 …"),
         ([0], "w0 w1 w2 …"),
         ([4], "… w3 w4 w5 …"),
         ([9], "… w7 w8 w9"),
         ([4, 6], "… w4 w5 w6 …"),
-        ([2, 7], "… w1 w2 w3 …"),  # the earlier of equals
-        ([1, 7, 8], "… w6 w7 w8 …"),  # the heavier
+        ([2, 7], "… w1 w2 w3 …"),  # the first of equals
+        ([4, 5], "… w4 w5 w6 …"),
+        ([1, 7, 8], "… w7 w8 w9"),  # the heavier
     ],
 )
 def test_what_matched_stands_in_the_middle_between_ellipses(matched: list[int], expected: str) -> None:

