@@ -20,9 +20,10 @@ from colret.encoders import Encoder
 from colret.encoders.text import TextEncoder, load_embedded
 from colret.errors import ModelError, StoreError
 from colret.ingest import IngestReport, Progress, ingest
+from colret.reading import open_document
 from colret.search import rank
 from colret.store import PageStore, settings_for
-from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
+from colret.types import EncoderInfo, Page, PageEmbedding, PageRef, QueryEmbedding
 from tests.checkpoints import tiny_encoder
 from tests.conftest import TOPICS, write_pdf
 from tests.pdfs import PdfSpec, build_pdf, text
@@ -93,8 +94,8 @@ def test_blank_pages_are_counted_and_not_indexed(tmp_path: Path, store: PageStor
 
 def test_a_scan_is_read_by_ocr(tmp_path: Path, store: PageStore, embedded: TextEncoder) -> None:
     write_pdf(tmp_path / "text.pdf", TOPICS["violin"])
-    with colret.ingest.open_document(tmp_path / "text.pdf") as document:
-        scan = document.read_page(1, ref=colret.ingest.PageRef("x", 1), pixels=1_000_000, ocr=False).image
+    with open_document(tmp_path / "text.pdf") as document:
+        scan = document.read_page(1, ref=PageRef("x", 1), pixels=1_000_000, ocr=False).image
     assert scan is not None
     (tmp_path / "scans").mkdir()
     scan.save(tmp_path / "scans" / "page.png", dpi=(110, 110))
@@ -180,7 +181,7 @@ def test_a_page_that_the_model_fails_on_costs_that_page(
 
 
 def test_another_models_index_is_refused(folder: Path, store: PageStore) -> None:
-    with pytest.raises(StoreError, match="was made by embedded .* leave --model out"):
+    with pytest.raises(StoreError, match=r"was made by embedded .* leave --model out"):
         ingest([folder], store, tiny_encoder("colpali"))
 
 

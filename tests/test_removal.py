@@ -26,10 +26,7 @@ def index(tmp_path: Path) -> PageStore:
     store = PageStore.create(tmp_path / "index", SETTINGS)
     store.add_pages([encoded(doc_id) for doc_id in DOCUMENTS])
     store.put_documents(
-        [
-            record(doc_id, files=tuple(DocumentFile(path, 1) for path in paths))
-            for doc_id, paths in DOCUMENTS.items()
-        ]
+        [record(doc_id, files=tuple(DocumentFile(path, 1) for path in paths)) for doc_id, paths in DOCUMENTS.items()]
     )
     return store
 

@@ -105,7 +105,7 @@ def test_vectors_and_details_come_in_the_order_asked_for(index: PageStore) -> No
 
 def test_documents_come_back_with_all_their_fields(index: PageStore) -> None:
     records = [
-        record("a", files=(DocumentFile("/x/it's \"quoted\".pdf", 1), DocumentFile("/x/b.pdf", 2**62))),
+        record("a", files=(DocumentFile('/x/it\'s "quoted".pdf', 1), DocumentFile("/x/b.pdf", 2**62))),
         record("b", status="failed", reason="not_a_pdf", message="broken", files=(DocumentFile("/y", 3),)),
         record("c", 9, skipped=(SkippedPage(4, "page_unreadable", "torn"),), files=(DocumentFile("/z", 4),)),
     ]
@@ -166,9 +166,7 @@ def test_orphans_of_a_killed_ingest_are_cleared_away(index: PageStore) -> None:
 
 
 def test_a_page_without_vectors_is_left_out(index: PageStore) -> None:
-    blank = EncodedPage(
-        encoded("a").page, PageEmbedding(np.empty((0, DIM), np.float32), np.empty((0, 4), np.uint16))
-    )
+    blank = EncodedPage(encoded("a").page, PageEmbedding(np.empty((0, DIM), np.float32), np.empty((0, 4), np.uint16)))
     index.add_pages([blank])
     index.put_documents([record("a", n_blank=1)])
     assert index.candidates() == []

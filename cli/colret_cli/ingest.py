@@ -49,6 +49,11 @@ SOME_SKIPPED = 3  # exit code
     type=click.Choice(["int8", "float16"]),
     help="How vectors are stored in a new index.  [default: int8]",
 )
+@click.option(
+    "--image-tokens-only",
+    is_flag=True,
+    help="Leave the vectors of a vision model's prompt out of a new index.",
+)
 @click.option("--retry-failed", is_flag=True, help="Read documents again that could not be used before.")
 @json_option
 def ingest(
@@ -110,6 +115,9 @@ def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, An
         if codec not in (None, store.settings.codec):
             remedy = "leave --codec out, or ingest into a new --index"
             raise StoreError(index_path, f"stores vectors as {store.settings.codec}, not {codec}", remedy)
+        if options["image_tokens_only"] and store.settings.page_tokens != "image":
+            remedy = "leave it out, or ingest into a new --index"
+            raise StoreError(index_path, "was made without --image-tokens-only", remedy)
         return store, load_encoder_of(store, **options)
     if options["model"] in (None, "auto"):
         options["model"], why = choose_model()

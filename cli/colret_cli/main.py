@@ -17,6 +17,8 @@ _COMMANDS: Final = {
     "info": "colret_cli.info:info",
     "list": "colret_cli.listing:list_documents",
     "remove": "colret_cli.remove:remove",
+    "models": "colret_cli.models:models",
+    "doctor": "colret_cli.doctor:doctor",
 }
 
 INTERRUPTED: Final = 130  # what a shell reports for Ctrl-C

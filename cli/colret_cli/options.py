@@ -54,12 +54,24 @@ def open_store(path: Path) -> PageStore:
 def load_encoder_of(
     store: PageStore, *, device: str, model: str | None = None, revision: str | None = None, **options: Any
 ) -> Encoder:
-    """Load the encoder that made an index; ``model`` is another name for it, such as a folder that moved."""
+    """Load the encoder that made an index, keeping the vectors that it kept.
+
+    Args:
+        store: The index.
+        device: As for ``load_encoder``.
+        model: Another name for the index's model, such as that of a folder that moved.
+        revision: As for ``load_encoder``; by default the one that made the index.
+        options: What else ``load_encoder`` takes.
+
+    Raises:
+        ColretError: If the model cannot be had, or is another one.
+    """
     from colret.encoders import load_encoder, pinned_revision
 
     name = model or store.settings.model
     if name == store.settings.model:
         revision = revision or pinned_revision(store.settings.revision)
+    options["image_tokens_only"] = store.settings.page_tokens == "image"
     encoder: Encoder = usage_errors(lambda: load_encoder(name, revision=revision, device=device, **options))
     store.check_encoder(encoder.info)
     return encoder

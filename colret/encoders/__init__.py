@@ -6,6 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from colret.encoders.catalogue import SHORTCUTS
+from colret.encoders.devices import choose_placement
+from colret.encoders.embedded import EMBEDDED
+from colret.encoders.sources import find_source
+from colret.encoders.text_checkpoints import is_text_checkpoint
+from colret.errors import ModelError
 from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 
 
@@ -40,26 +46,43 @@ def load_encoder(
     device: str = "auto",
     dtype: str = "auto",
     batch_size: int | None = None,
+    image_tokens_only: bool = False,
 ) -> Encoder:
-    """Load the encoder called ``name``.
+    """Load the encoder called ``name``: what its checkpoint's files say it is, never its name.
 
     Args:
         name: "embedded", a short-cut of ``SHORTCUTS``, a local checkpoint folder, or a hub name.
         revision: A branch, tag or commit, for a hub name.
         device: "auto", or a torch device such as "cpu" or "cuda:1".
         dtype: "auto", "float32", "bfloat16" or "float16".
-        batch_size: Pages encoded together; by default what suits the device.
+        batch_size: Pages encoded together by a vision model; by default what suits the device.
+        image_tokens_only: Leave out the vectors of a vision model's prompt around the image.
 
     Raises:
-        ModelError: If the model cannot be had, or its weights do not fit it.
+        ValueError: If an option has no such value.
+        ModelError: If the model cannot be had, its weights do not fit it, or it reads words
+            and is asked for image tokens.
     """
-    if name == "embedded":
+    if name == EMBEDDED:
         from colret.encoders.text import load_embedded
 
+        _refuse_image_tokens(name, image_tokens_only)
         return load_embedded(device=device, dtype=dtype)
-    from colret.encoders.colpali import load_colpali
+    placement = choose_placement(device, dtype, batch_size)  # refuses nonsense before a long download
+    source = find_source(SHORTCUTS.get(name, name), revision)
+    if is_text_checkpoint(source):
+        from colret.encoders.text import open_text
 
-    return load_colpali(SHORTCUTS.get(name, name), revision=revision, device=device, dtype=dtype, batch_size=batch_size)
+        _refuse_image_tokens(source.name, image_tokens_only)
+        return open_text(source, device=device, dtype=dtype)
+    from colret.encoders.colpali import open_colpali
+
+    return open_colpali(source, placement, image_tokens_only=image_tokens_only)
+
+
+def _refuse_image_tokens(name: str, image_tokens_only: bool) -> None:
+    if image_tokens_only:
+        raise ModelError(name, "reads words, so its pages have no image tokens", "leave --image-tokens-only out")
 
 
 def pinned_revision(revision: str) -> str | None:
@@ -74,14 +97,4 @@ def choose_model() -> tuple[str, str]:
 
     if torch.cuda.is_available() or torch.backends.mps.is_available():
         return SHORTCUTS["colqwen2"], "a GPU is there to see pages as they look"
-    return "embedded", "no GPU is there, and it reads pages' words fast on a CPU"
-
-
-SHORTCUTS = {
-    "colpali": "vidore/colpali-v1.3",
-    "colqwen2": "vidore/colqwen2-v1.0",
-    "colqwen2.5": "vidore/colqwen2.5-v0.2",
-    "colsmol": "vidore/colSmol-256M",
-    "colmodernvbert": "ModernVBERT/colmodernvbert",
-}
-"""Short names of published checkpoints on the Hugging Face hub."""
+    return EMBEDDED, "no GPU is there, and it reads pages' words fast on a CPU"

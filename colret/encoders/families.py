@@ -128,8 +128,9 @@ def find_family(name: str, config: dict[str, Any]) -> Family:
     raise ModelError(
         name,
         f"a model of type {backbone!r} ({', '.join(architectures) or 'no architecture'}) is not one of "
-        + ", ".join(FAMILY_NAMES),
-        "choose a colpali-engine checkpoint, or use --model embedded",
+        + ", ".join(FAMILY_NAMES)
+        + ", nor a text encoder that colret knows",
+        "choose a colpali-engine, BERT-type or ColBERT-type checkpoint, or use --model embedded",
     )
 
 

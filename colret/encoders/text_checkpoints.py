@@ -58,6 +58,7 @@ class TextCheckpoint:
     kind: TextType
     projections: tuple[Path, ...]  # folders of the dense layers that each token passes through
     is_stanford: bool  # the projection is in the backbone's file
+    mask: Path | None = None  # folder of what says which tokens of a late-interaction model count
 
     @property
     def name(self) -> str:
@@ -86,12 +87,14 @@ def resolve_text_checkpoint(source: Source) -> TextCheckpoint:
     """
     backbone = _backbone(source)
     architectures = read_json(source.name, backbone / "config.json").get("architectures") or ()
+    modules = _token_modules(source)
     return TextCheckpoint(
         source=source,
         backbone=backbone,
         kind=_TYPES[_model_type(source, backbone)],
-        projections=_projections(source),
+        projections=tuple(source.folder / path for kind, path in modules if kind == "Dense"),
         is_stanford=STANFORD in architectures,
+        mask=next((source.folder / path for kind, path in modules if kind == "MultiVectorMask"), None),
     )
 
 
@@ -104,17 +107,17 @@ def _backbone(source: Source) -> Path:
     return source.folder / modules[0][1] if modules else source.folder
 
 
-def _projections(source: Source) -> tuple[Path, ...]:
+def _token_modules(source: Source) -> list[tuple[str, str]]:
+    """Return the modules that each token passes through behind the transformer."""
     found = []
     for kind, path in _modules(source)[1:]:
         if kind == "Pooling":
             break
-        if kind == "Dense":
-            found.append(source.folder / path)
-        elif kind not in ("Normalize", "MultiVectorMask"):  # these two are done here for every model
+        if kind not in ("Dense", "Normalize", "MultiVectorMask"):
             problem = f"its modules.json lists a {kind}, which colret does not know"
             raise ModelError(source.name, problem, f"choose another checkpoint, {OTHERWISE}")
-    return tuple(found)
+        found.append((kind, path))
+    return found
 
 
 def _modules(source: Source) -> list[tuple[str, str]]:

@@ -46,6 +46,12 @@ class TokenModel:
         device: torch.device = self.backbone.device
         return device
 
+    @property
+    def dim(self) -> int:
+        """D, the dimension of a vector."""
+        layers: list[Any] = list(self.projection.children())
+        return int(layers[-1].out_features if layers else self.backbone.config.hidden_size)
+
     def in_dtype(self, dtype: torch.dtype) -> TokenModel:
         """Return the same model in another precision, or itself where it has that one."""
         if self.backbone.dtype == dtype:
@@ -164,7 +170,7 @@ def _linear(
 def _read_tensors(checkpoint: TextCheckpoint, folder: Path, only: str | None = None) -> dict[str, torch.Tensor]:
     from safetensors import SafetensorError, safe_open
 
-    tensors = {}
+    tensors: dict[str, torch.Tensor] = {}
     try:
         for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, "pt") as file:

@@ -15,6 +15,9 @@ import sys
 import threading
 from typing import Any
 
+from colret.errors import ModelError
+
+_REMEDY = "install the torchvision that belongs to your torch: see https://pytorch.org/get-started"
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -27,18 +30,29 @@ def import_torchvision() -> None:
     """Import torchvision, declaring its two missing operators only if the import needs them.
 
     Raises:
-        ImportError: If torchvision is not installed.
-        RuntimeError: If its import fails for another reason.
+        ModelError: If torchvision is not installed, or cannot be loaded for another reason.
     """
     with _lock:
         try:
-            importlib.import_module("torchvision")
-        except RuntimeError as error:
-            if "torchvision::" not in str(error) or _library is not None:
-                raise
-            _forget_partial_import()
-            _declare_operators()
-            importlib.import_module("torchvision")
+            _import()
+        except (ImportError, OSError, RuntimeError) as error:
+            raise ModelError("torchvision", f"cannot be loaded: {error}", _REMEDY) from error
+
+
+def needed_declarations() -> bool:
+    """Tell whether torchvision was imported with its operators declared here."""
+    return _library is not None
+
+
+def _import() -> None:
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::" not in str(error) or _library is not None:
+            raise
+        _forget_partial_import()
+        _declare_operators()
+        importlib.import_module("torchvision")
 
 
 def _forget_partial_import() -> None:

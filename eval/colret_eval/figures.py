@@ -21,7 +21,7 @@ import numpy as np
 
 from colret.documents import display_path
 from colret.encoders import Encoder, load_encoder
-from colret.encoders.text import embedded_folder
+from colret.encoders.embedded import embedded_folder
 from colret.errors import ColretError
 from colret.ingest import ingest
 from colret.search import DEFAULT_CANDIDATES, Ranking, rank, single_vector_rank
