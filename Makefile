@@ -28,10 +28,8 @@ poppler:
 	  echo "poppler is missing, so pypdfium2 renders pages. To have it: apt install poppler-utils, or brew install poppler"
 
 demo: $(READY) poppler ## Ingest the sample documents and ask three questions
-	$(BIN)/colret ingest examples --index $(DEMO) --model embedded
-	$(BIN)/colret query --index $(DEMO) -k 3 "How much money can employees get back for fitness activities?"
-	$(BIN)/colret query --index $(DEMO) -k 3 "Why may a hypothetical document contain false details?"
-	$(BIN)/colret query --index $(DEMO) -k 3 "Why did NIST select HQC instead of BIKE?"
+	$(BIN)/colret ingest examples --index $(DEMO)
+	$(BIN)/colret query --index $(DEMO) -k 3 --queries examples/questions.txt
 
 test: $(READY) poppler lint typecheck pytest smoke ## Run everything that CI runs
 

@@ -99,12 +99,13 @@ def ingest(
     Raises:
         StoreError: If the index is another encoder's, is being written to, or cannot be written.
     """
-    store.check_encoder(encoder.info)
     sources, problems = find_documents(paths)
     with store.writing():
         n_orphans = store.remove_orphans()
         plan = make_plan(sources, store.documents(), retry_failed=retry_failed)
         report = _report(plan, problems)
+        if plan.new:  # before that, an encoder may not even be loaded
+            store.check_encoder(encoder.info)
         _Run(store, encoder, report, on_progress).read(plan.new)
         store.put_documents(plan.updated)
         store.remove_documents(plan.obsolete)  # last: their successors are in the index by now

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from colret.encoders.text import TextEncoder
+from colret.ingest import ingest
+from colret.store import PageStore, settings_for
+
 HEAVY = ("torch", "torchvision", "lancedb", "colpali_engine", "transformers", "numpy", "pyarrow", "PIL", "pypdfium2")
 ROOT = Path(__file__).parent.parent
 
@@ -40,3 +44,9 @@ def test_a_mistake_in_usage_imports_no_model(tmp_path: Path) -> None:
 
 def test_listing_an_index_loads_no_model(tmp_path: Path) -> None:
     assert not imported(["list", "--index", str(tmp_path)]) & {"torch", "colpali_engine", "transformers"}
+
+
+def test_a_sync_of_nothing_new_loads_no_model(tmp_path: Path, folder: Path, embedded: TextEncoder) -> None:
+    index = tmp_path / "index"
+    ingest([folder], PageStore.create(index, settings_for(embedded.info)), embedded)
+    assert not imported(["ingest", str(folder), "--index", str(index)]) & {"torch", "transformers"}

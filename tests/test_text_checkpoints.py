@@ -367,6 +367,25 @@ def test_a_dense_layer_behind_a_pooling_is_no_projection(tmp_path: Path) -> None
     assert (encoder.info.dim, encoder.info.query_template) == (32, "{}")
 
 
+def test_a_transformer_may_lie_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    shutil.copytree(tiny_text_checkpoint("bert"), tmp_path / "0_Transformer")
+    modules = [{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]
+    modules += [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "0_Transformer" / "sentence_bert_config.json").write_text('{"max_seq_length": 20}')
+    encoder = load(tmp_path)
+    assert encoder._recipe.page.window == 18
+    assert np.array_equal(encode(encoder, "river mill").vectors, encode(encoder_of("bert"), "river mill").vectors)
+
+
+def test_a_long_query_in_two_windows_is_not_filled_up(tmp_path: Path) -> None:
+    folder = copy_of("pylate", tmp_path)
+    change_json(folder / "config_sentence_transformers.json", query_length=24)
+    (query,) = load(folder).encode_queries(["river " * 23])  # windows of 12 and 11, each below 24
+    assert "[MASK]" not in query.tokens
+    assert len(query.tokens) == 23 + 2 * 3
+
+
 def test_a_decoder_is_no_text_encoder(tmp_path: Path) -> None:
     folder = copy_of("bert", tmp_path)
     change_json(folder / "config.json", model_type="llama", architectures=["LlamaForCausalLM"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from colret_cli.options import (
+    EncoderWhenNeeded,
     device_option,
     index_option,
     json_option,
@@ -118,7 +119,9 @@ def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, An
         if options["image_tokens_only"] and store.settings.page_tokens != "image":
             remedy = "leave it out, or ingest into a new --index"
             raise StoreError(index_path, "was made without --image-tokens-only", remedy)
-        return store, load_encoder_of(store, **options)
+        if options["model"] or options["revision"]:  # insisted on, so checked even if nothing is new
+            return store, load_encoder_of(store, **options)
+        return store, EncoderWhenNeeded(lambda: load_encoder_of(store, **options))
     if options["model"] in (None, "auto"):
         options["model"], why = choose_model()
         click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)

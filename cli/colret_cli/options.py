@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     from colret.encoders import Encoder
     from colret.store import PageStore
+    from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 
 
 def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,6 +77,26 @@ def load_encoder_of(
     encoder: Encoder = usage_errors(lambda: load_encoder(name, revision=revision, device=device, **options))
     store.check_encoder(encoder.info)
     return encoder
+
+
+class EncoderWhenNeeded:
+    """An encoder that is loaded when there is something to encode: a sync of nothing new loads no model."""
+
+    def __init__(self, load: Callable[[], Encoder]) -> None:
+        self._load = functools.cache(load)
+
+    @property
+    def info(self) -> EncoderInfo:
+        """What the index must know of the encoder."""
+        return self._load().info
+
+    def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
+        """Encode pages with the encoder."""
+        return self._load().encode_pages(pages)
+
+    def encode_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        """Encode queries with the encoder."""
+        return self._load().encode_queries(texts)
 
 
 def usage_errors(call: Callable[[], Result]) -> Result:

@@ -18,7 +18,10 @@ from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 class Encoder(Protocol):
     """What ingest and search need of a model."""
 
-    info: EncoderInfo
+    @property
+    def info(self) -> EncoderInfo:
+        """What an index must know of this encoder."""
+        ...
 
     def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
         """Return one multivector per page, independent of which pages come together.

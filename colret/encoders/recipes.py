@@ -16,6 +16,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from colret.encoders.sources import OTHERWISE, read_json
@@ -117,11 +118,11 @@ def _late_interaction_recipe(stated: Mapping[str, Any], tokenizer: Any, filler: 
 def _stated(checkpoint: TextCheckpoint) -> dict[str, Any]:
     """Return what the checkpoint's files say, under one set of names."""
     if checkpoint.is_stanford:
-        return _stanford(_optional(checkpoint, "artifact.metadata"))
-    transformer = _optional(checkpoint, "sentence_bert_config.json")
+        return _stanford(_optional(checkpoint.name, checkpoint.backbone / "artifact.metadata"))
+    transformer = _optional(checkpoint.name, checkpoint.backbone / "sentence_bert_config.json")
     if not checkpoint.is_colbert:
         return transformer
-    settings = _optional(checkpoint, "config_sentence_transformers.json")
+    settings = _optional(checkpoint.name, checkpoint.source.folder / "config_sentence_transformers.json")
     if checkpoint.mask is None:
         return _pylate(settings)
     return _multi_vector(settings, transformer, read_json(checkpoint.name, checkpoint.mask / "config.json"))
@@ -172,9 +173,8 @@ def _multi_vector(
     }
 
 
-def _optional(checkpoint: TextCheckpoint, name: str) -> dict[str, Any]:
-    path = checkpoint.source.folder / name
-    return read_json(checkpoint.name, path) if path.is_file() else {}
+def _optional(name: str, path: Path) -> dict[str, Any]:
+    return read_json(name, path) if path.is_file() else {}
 
 
 def _frame(tokenizer: Any, max_tokens: int, prefix: str = "") -> Frame:

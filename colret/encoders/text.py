@@ -26,7 +26,7 @@ from colret.encoders.recipes import Frame, Recipe, plain_recipe, read_recipe
 from colret.encoders.sources import Source
 from colret.encoders.text_checkpoints import resolve_text_checkpoint
 from colret.encoders.token_models import TokenModel, load_token_model
-from colret.encoders.weights import REMEDY, quiet_transformers
+from colret.encoders.tokenization import load_tokenizer, whole_text
 from colret.errors import ModelError
 from colret.scoring import normalize_rows
 from colret.types import EncoderInfo, Float32, Int64, Page, PageEmbedding, QueryEmbedding
@@ -52,7 +52,7 @@ def load_embedded(*, device: str = "auto", dtype: str = "auto") -> TextEncoder:
     folder = embedded_folder()
     check_embedded(folder)
     model = load_token_model(resolve_text_checkpoint(Source(EMBEDDED, folder, None)), placement.device)
-    tokenizer = _bare(Tokenizer.from_file(str(folder / "tokenizer.json")))
+    tokenizer = whole_text(Tokenizer.from_file(str(folder / "tokenizer.json")))
     recipe = plain_recipe(tokenizer)
     return TextEncoder(model, tokenizer, recipe, _info(EMBEDDED, REVISION, model, recipe), placement.dtype)
 
@@ -71,7 +71,7 @@ def open_text(source: Source, *, device: str = "auto", dtype: str = "auto") -> T
     """
     placement = text_placement(device, dtype)
     checkpoint = resolve_text_checkpoint(source)
-    tokenizer, filler = _load_tokenizer(source.name, str(checkpoint.backbone))
+    tokenizer, filler = load_tokenizer(source.name, checkpoint.backbone)
     model = load_token_model(checkpoint, placement.device)
     recipe = read_recipe(
         checkpoint, tokenizer, filler, _positions(model.backbone.config, checkpoint.kind.skips_positions)
@@ -219,28 +219,6 @@ def _positions(config: Any, skips: bool) -> int:
     """Return how many tokens a model of ``config`` can take."""
     n_positions = int(config.max_position_embeddings)
     return n_positions - int(config.pad_token_id or 0) - 1 if skips else n_positions
-
-
-def _load_tokenizer(name: str, folder: str) -> tuple[Any, str | None]:
-    """Return the ``tokenizers.Tokenizer`` of a checkpoint, and what it fills queries up with."""
-    from transformers import AutoTokenizer
-
-    try:
-        with quiet_transformers():
-            loaded = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        tokenizer = loaded.backend_tokenizer
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        # transformers has no error of its own for missing files, nor for a kind without a fast tokenizer.
-        raise ModelError(name, f"its tokenizer cannot be loaded: {error}", REMEDY) from error
-    return _bare(tokenizer), loaded.mask_token or loaded.eos_token
-
-
-def _bare(tokenizer: Any) -> Any:
-    """Return ``tokenizer`` set to keep all of a text, and to take special tokens in it as text."""
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True
-    return tokenizer
 
 
 def _has_bfloat16() -> bool:
