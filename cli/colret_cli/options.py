@@ -69,8 +69,9 @@ def load_encoder_of(
         ColretError: If the model cannot be had, or is another one.
     """
     from colret.encoders import load_encoder, pinned_revision
+    from colret.encoders.catalogue import SHORTCUTS
 
-    name = model or store.settings.model
+    name = SHORTCUTS.get(model, model) if model else store.settings.model
     if name == store.settings.model:
         revision = revision or pinned_revision(store.settings.revision)
     options["image_tokens_only"] = store.settings.page_tokens == "image"

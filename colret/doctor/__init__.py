@@ -14,6 +14,7 @@ from colret.doctor.index import check_folder, check_match, open_index
 from colret.doctor.machine import check_device, check_poppler, check_torch, check_torchvision, check_versions
 from colret.doctor.model import check_batches, check_maxsim, check_model
 from colret.encoders import choose_model, pinned_revision
+from colret.encoders.catalogue import SHORTCUTS
 from colret.store import PageStore
 
 __all__ = ["Check", "examine"]
@@ -53,6 +54,7 @@ def examine(
 
 def _named(model: str | None, revision: str | None, store: PageStore | None) -> tuple[str, str | None]:
     """Return which model is meant: the one named, the index's, or what suits the machine."""
+    model = SHORTCUTS.get(model, model) if model else None
     if store is not None and model in (None, store.settings.model):
         return store.settings.model, revision or pinned_revision(store.settings.revision)
     return model or choose_model()[0], revision
