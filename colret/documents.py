@@ -22,6 +22,10 @@ SUPPORTED_SUFFIXES = PDF_SUFFIXES | IMAGE_SUFFIXES
 _ID_DIGITS = 32  # 128 bits of the sha256: collisions stay out of reach, keys stay short
 _CHUNK_BYTES = 1 << 20
 
+_HEAD_BYTES = 1024  # readers accept a PDF whose header comes that late
+_PDF_MARK = b"%PDF-"
+_IMAGE_MARKS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"RIFF")
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f][0-9a-f]{2}")
 
@@ -73,8 +77,21 @@ def is_supported(path: Path) -> bool:
 
 
 def is_pdf(path: Path) -> bool:
-    """Return whether the name of ``path`` is that of a PDF."""
-    return path.suffix.lower() in PDF_SUFFIXES
+    """Return whether ``path`` is to be read as a PDF, by its first bytes; its name decides where they say nothing.
+
+    A document's identity is its content, so its kind must not change with its name.
+
+    Raises:
+        DocumentError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if _PDF_MARK in head:
+        return True
+    return path.suffix.lower() in PDF_SUFFIXES and not head.startswith(_IMAGE_MARKS)
 
 
 def document_id(path: Path) -> str:
@@ -113,6 +130,21 @@ def check_file(path: Path) -> None:
         raise _unsupported(path)
     if status.st_size == 0:
         raise _empty(path)
+
+
+def check_unchanged(source: SourceFile) -> None:
+    """Refuse a file that is not what it was when it was listed: what was read of it may be of either state.
+
+    Raises:
+        DocumentError: Its size or time differs (``changed_while_read``), or it is gone.
+    """
+    try:
+        status = source.path.stat()
+    except OSError as error:
+        raise _unusable(source.path, error) from error
+    if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
+        problem = "changed while it was read"
+        raise DocumentError(display_path(source.path), problem, "ingest again", reason="changed_while_read")
 
 
 def display_path(path: Path) -> str:

@@ -26,6 +26,7 @@ Reason = Literal[
     "too_large",
     "ocr_failed",
     "encoding_failed",
+    "changed_while_read",
 ]
 """Machine-readable cause of a skipped document or page."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import colret
-from colret.documents import display_path, find_documents
+from colret.documents import check_unchanged, display_path, find_documents
 from colret.encoders import Encoder
 from colret.errors import DocumentError, ModelError
 from colret.reading import Document, open_document
@@ -24,6 +24,7 @@ from colret.types import DocumentRecord, EncodedPage, Page, PageRef, SkippedPage
 
 ENCODE_PAGES: Final = 16  # pages encoded together
 COMMIT_PAGES: Final = 64  # pages held before they are written
+PASSING: Final = frozenset({"missing", "unreadable", "changed_while_read"})  # reasons not to be remembered
 COMMIT_SECONDS: Final = 30.0  # or this long, so that a kill costs little
 
 
@@ -75,6 +76,11 @@ class _Reading:
     def path(self) -> str:
         return display_path(self.document.source.path)
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether it failed for a reason of the moment, which must not be remembered."""
+        return self.failure is not None and self.failure.reason in PASSING
+
 
 def ingest(
     paths: Sequence[Path],
@@ -102,22 +108,32 @@ def ingest(
     sources, problems = find_documents(paths)
     with store.writing():
         n_orphans = store.remove_orphans()
-        plan = make_plan(sources, store.documents(), retry_failed=retry_failed)
+        records = store.documents()
+        plan = make_plan(sources, records, retry_failed=retry_failed)
         report = _report(plan, problems)
         if plan.new:  # before that, an encoder may not even be loaded
             store.check_encoder(encoder.info)
-        _Run(store, encoder, report, on_progress).read(plan.new)
+            known = {record.doc_id for record in records}
+            store.remove_documents([document.doc_id for document in plan.new if document.doc_id in known])
+        run = _Run(store, encoder, report, on_progress)
+        run.read(plan.new)
         store.put_documents(plan.updated)
-        store.remove_documents(plan.obsolete)  # last: their successors are in the index by now
-        if n_orphans or plan.new or plan.updated or plan.obsolete:
+        # Last, when their successors are in the index. A file that was changing has none yet.
+        obsolete = [each for each in plan.obsolete if run.unsettled.isdisjoint(file.path for file in each.files)]
+        report.n_replaced = len(obsolete)
+        store.remove_documents([record.doc_id for record in obsolete])
+        if run.unsettled:
+            store.remove_orphans()
+        if n_orphans or plan.new or plan.updated or obsolete:
             store.compact()
     return report
 
 
 def _report(plan: Plan, problems: Sequence[DocumentError]) -> IngestReport:
-    report = IngestReport(n_unchanged=plan.n_unchanged, n_moved=plan.n_moved, n_replaced=len(plan.obsolete))
+    report = IngestReport(n_unchanged=plan.n_unchanged, n_moved=plan.n_moved)
     report.skipped += [_skipped(error) for error in [*problems, *plan.unreadable]]
-    report.skipped += [Skipped(record.files[0].path, None, record.reason, record.message) for record in plan.failed]
+    for record in plan.flawed:
+        report.skipped += _told(record, record.files[0].path)
     return report
 
 
@@ -137,6 +153,7 @@ class _Run:
     ) -> None:
         self._store = store
         self._encoder = encoder
+        self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
         self._report = report
         self._on_progress = on_progress
         self._read: list[tuple[_Reading, Page]] = []
@@ -171,6 +188,7 @@ class _Run:
                     self._read_page(reading, document, number)
                     self._commit_if_due()
                     yield number
+            check_unchanged(reading.document.source)
         except DocumentError as error:
             reading.failure = error
         reading.finished = True
@@ -199,7 +217,7 @@ class _Run:
         for (reading, page), embedding in zip(batch, embeddings, strict=True):
             if len(embedding.vectors):
                 reading.n_encoded += 1
-                self._encoded.append(EncodedPage(page, embedding))
+                self._encoded.append(EncodedPage(replace(page, image=None), embedding))  # pixels are done with
             else:
                 reading.n_blank += 1
 
@@ -216,7 +234,8 @@ class _Run:
 
     def _commit_if_due(self) -> None:
         waited = time.monotonic() - self._committed_at
-        if len(self._encoded) >= COMMIT_PAGES or (waited > COMMIT_SECONDS and (self._encoded or self._read)):
+        n_held = max(len(self._encoded), len(self._waiting))
+        if n_held >= COMMIT_PAGES or (waited > COMMIT_SECONDS and n_held):
             self._encode()
             self._commit()
 
@@ -224,10 +243,15 @@ class _Run:
         """Write the pages held, then the records of the documents that they complete."""
         self._store.add_pages(self._encoded)
         complete = [reading for reading in self._waiting if reading.finished]
-        records = [_record(reading) for reading in complete]
+        lasting = [reading for reading in complete if not reading.may_pass]
+        records = [_record(reading) for reading in lasting]
         self._store.put_documents(records)
-        for reading, record in zip(complete, records, strict=True):
+        for reading, record in zip(lasting, records, strict=True):
             _note(self._report, reading, record)
+        for reading in complete:
+            if reading.failure and reading.may_pass:  # what it wrote stays unseen, and goes at the end
+                self._report.skipped.append(_skipped(reading.failure))
+                self.unsettled.update(file.path for file in reading.document.files)
         self._waiting = [reading for reading in self._waiting if not reading.finished]
         self._encoded = []
         self._committed_at = time.monotonic()
@@ -258,10 +282,15 @@ def _record(reading: _Reading) -> DocumentRecord:
 
 
 def _note(report: IngestReport, reading: _Reading, record: DocumentRecord) -> None:
+    report.skipped += _told(record, reading.path)
+    if record.status == "done":
+        report.n_added += 1
+        report.n_pages += reading.n_encoded
+        report.n_blank += reading.n_blank
+
+
+def _told(record: DocumentRecord, path: str) -> list[Skipped]:
+    """Return what of a document could not be used: all of it, or some pages."""
     if record.status == "failed":
-        report.skipped.append(Skipped(reading.path, None, record.reason, record.message))
-        return
-    report.n_added += 1
-    report.n_pages += reading.n_encoded
-    report.n_blank += reading.n_blank
-    report.skipped += [Skipped(reading.path, page.number, page.reason, page.message) for page in record.skipped]
+        return [Skipped(path, None, record.reason, record.message)]
+    return [Skipped(path, page.number, page.reason, page.message) for page in record.skipped]

@@ -65,7 +65,7 @@ def ocr_words(image: Image.Image, *, name: str = "page image") -> Words:
     # whatever it raises costs this page, never the run.
     except Exception as error:
         raise DocumentError(
-            name, f"OCR failed ({type(error).__name__}: {error})", "ingest without OCR", reason="ocr_failed"
+            name, f"OCR failed ({type(error).__name__}: {error})", "repair or leave out this page", reason="ocr_failed"
         ) from error
     return _pack(lines, image.size)
 
@@ -150,12 +150,12 @@ def _engine() -> Any:
     # of its own, on stderr: only what is critical may pass.
     spec = importlib.util.find_spec("rapidocr")
     if spec is None or not spec.submodule_search_locations:
-        raise ModelError("rapidocr", "is not installed", "pip install rapidocr onnxruntime, or ingest without OCR")
+        raise ModelError("rapidocr", "is not installed", "pip install rapidocr onnxruntime")
     models = Path(spec.submodule_search_locations[0]) / "models"
     paths = {part: models / f"PP-OCRv6_{part.lower()}_small.onnx" for part in ("Det", "Rec")}
     for path in paths.values():
         if not path.is_file():
-            raise ModelError(path, "is missing from rapidocr", "install rapidocr 3.10 again, or ingest without OCR")
+            raise ModelError(path, "is missing from rapidocr", "install rapidocr 3.10 again")
     from rapidocr import RapidOCR
 
     threads = min(_MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)

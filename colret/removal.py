@@ -51,6 +51,8 @@ def remove(store: PageStore, targets: Sequence[str]) -> Removal:
 
 def _take(target: str, records: dict[str, DocumentRecord], left: dict[str, DocumentRecord]) -> None:
     """Take the paths that ``target`` names from the records that are left."""
+    if not target.strip():  # which would be the working folder, as an unset variable is
+        raise DocumentError("''", "names no document", "see: colret list", reason="missing")
     path = display_path(Path(os.path.abspath(target)))
     below = path.rstrip(os.sep) + os.sep
     held = [

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from colret.codecs import encode
+from colret.errors import StoreError
 from colret.scoring import mean_direction
 from colret.types import (
     DocumentFile,
@@ -124,6 +126,18 @@ def settings_rows(settings: IndexSettings) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SETTINGS_SCHEMA)
 
 
-def settings_values(rows: pa.Table) -> dict[str, Any]:
-    """Return the values that the rows of ``settings`` hold, by key."""
-    return {row["key"]: json.loads(row["value_json"]) for row in rows.to_pylist()}
+def read_settings(path: Path, rows: pa.Table) -> IndexSettings:
+    """Return the settings that the rows hold.
+
+    Raises:
+        StoreError: If another format version wrote them.
+    """
+    values = {row["key"]: json.loads(row["value_json"]) for row in rows.to_pylist()}
+    version = values.get("format_version")
+    if version != FORMAT_VERSION:
+        remedy = "ingest again into a new --index, or use the colret that made it"
+        raise StoreError(path, f"has format {version}, this colret reads format {FORMAT_VERSION}", remedy)
+    known = {field.name for field in fields(IndexSettings)}
+    if missing := known - values.keys():
+        raise StoreError(path, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
+    return IndexSettings(**{name: values[name] for name in known})

@@ -3,7 +3,7 @@
 MaxSim of a query q and a page p is the sum, over the T query tokens, of the largest
 similarity that the token has with any of the page's P vectors (ColBERT, Khattab and
 Zaharia 2020, eq. 3). Pages are packed (``Multivectors``), so it is one matrix product and
-a maximum over segments; a page's score never depends on the pages scored with it.
+a maximum over segments; on a CPU a page's score never depends on the pages scored with it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def maxsim(query: Float32, pages: Multivectors, *, device: str = "cpu") -> Float
         device: "cpu", or a torch device for half-precision scoring there.
 
     Returns:
-        (C,) float32, each between -T and T.
+        (C,) float32, each between -T and T but for the codec's rounding.
 
     Example:
         >>> import numpy as np

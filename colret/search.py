@@ -6,12 +6,13 @@ never from the database, and equal scores are ordered by page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from colret.codecs import decode
+from colret.database import StaleReadError
 from colret.encoders import Encoder
 from colret.errors import StoreError
 from colret.scoring import maxsim, mean_direction
@@ -23,6 +24,9 @@ DEFAULT_CANDIDATES: Final = 500
 """Pages that the prefilter keeps. An index of no more pages is searched exactly."""
 
 _BLOCK_PAGES = 256  # pages in memory at a time
+_ATTEMPTS = 4  # at reading what another process may be compacting
+
+Result = TypeVar("Result")
 
 
 class Ranking(NamedTuple):
@@ -79,26 +83,52 @@ def rank(
     """Return the best ``k`` pages for each encoded query; arguments as for ``search``."""
     if k < 1 or (n_candidates is not None and n_candidates < 1):
         raise ValueError("k and the number of candidates must be at least 1")
-    store.refresh()
-    pages = store.candidates()
-    if not pages:
+    return _fresh(store, lambda: _rank(store, queries, k, n_candidates, device))
+
+
+def _rank(
+    store: PageStore, queries: Sequence[QueryEmbedding], k: int, n_candidates: int | None, device: str
+) -> list[Ranking]:
+    n_pages = store.n_pages()
+    if not n_pages:
         raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
-    if n_candidates is None or max(n_candidates, k) >= len(pages):
+    if n_candidates is None or max(n_candidates, k) >= n_pages:
+        pages = store.candidates()
         scores = _score(store, queries, pages, device)
         return [
-            Ranking(_best(query, pages, row, k), len(pages), len(pages))
+            Ranking(_best(query, pages, row, k), n_pages, len(pages))
             for query, row in zip(queries, scores, strict=True)
         ]
     rankings = []
     for query in queries:
         kept = sorted(store.nearest(mean_direction(query.vectors), max(n_candidates, k)))
         hits = _best(query, kept, _score(store, [query], kept, device)[0], k)
-        rankings.append(Ranking(hits, len(pages), len(kept)))
+        rankings.append(Ranking(hits, n_pages, len(kept)))
     return rankings
 
 
+def _fresh(store: PageStore, read: Callable[[], Result]) -> Result:
+    """Read from the index as it is now; again if another process compacted it meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        store.refresh()
+        try:
+            return read()
+        except StaleReadError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
 def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
-    """Look up each hit's paths and cut a snippet around what matched."""
+    """Look up each hit's paths and cut a snippet around what matched.
+
+    Raises:
+        StoreError: If a hit's page has been removed since it was found.
+    """
+    return _fresh(store, lambda: _explain(store, query, hits))
+
+
+def _explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
     paths = store.paths([hit.ref.doc_id for hit in hits])
     vectors = read_vectors(store, [Candidate(hit.ref, hit.row_id) for hit in hits])
     details = store.details([hit.row_id for hit in hits])
@@ -113,8 +143,7 @@ def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> lis
 
 def single_vector_rank(store: PageStore, queries: Sequence[QueryEmbedding], *, k: int = 10) -> list[list[Candidate]]:
     """Return the best ``k`` pages for each query by single vectors alone: the baseline, and the prefilter."""
-    store.refresh()
-    return [store.nearest(mean_direction(query.vectors), k) for query in queries]
+    return _fresh(store, lambda: [store.nearest(mean_direction(query.vectors), k) for query in queries])
 
 
 def read_vectors(store: PageStore, pages: Sequence[Candidate]) -> Multivectors:
@@ -136,4 +165,7 @@ def _best(query: QueryEmbedding, pages: Sequence[Candidate], scores: Float32, k:
     """Rank pages, given in page order: a stable sort then breaks ties by page."""
     n_tokens = len(query.vectors)
     order = np.argsort(-scores, kind="stable")[:k]
-    return [Hit(pages[i].ref, float(scores[i]) / n_tokens, float(scores[i]), pages[i].row_id) for i in order.tolist()]
+    return [
+        Hit(pages[i].ref, min(float(scores[i]) / n_tokens, 1.0), float(scores[i]), pages[i].row_id)
+        for i in order.tolist()
+    ]

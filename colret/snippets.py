@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from colret.types import WHOLE_PAGE, Boxes, Float32, QueryEmbedding, Words
 
 SNIPPET_WORDS: Final = 30
+_TELLING_VECTORS = 256  # those that did most; the rest of a page of thousands would cost time for nothing
 _SHARPNESS = 4  # the power that a near-best similarity is raised to
 
 
@@ -34,8 +35,9 @@ def word_weights(query: QueryEmbedding, vectors: Float32, boxes: Boxes, words: W
     if not placed.any() or not words.texts:
         return np.zeros(len(words.texts))
     gains = _vector_gains(query.vectors @ vectors[placed].T)  # (placed,)
-    inside = _centres_inside(words.boxes, boxes[placed])  # (placed, W)
-    shares = gains[:, None] * inside / np.maximum(inside.sum(axis=1), 1)[:, None]
+    telling = np.argsort(-gains, kind="stable")[:_TELLING_VECTORS]
+    inside = _centres_inside(words.boxes, boxes[placed][telling])  # (telling, W)
+    shares = gains[telling, None] * inside / np.maximum(inside.sum(axis=1), 1)[:, None]
     return np.asarray(shares.max(axis=0), np.float64)
 
 

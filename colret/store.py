@@ -10,12 +10,10 @@ all when an index is made.
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ import pyarrow as pa
 
 import colret
 from colret.codecs import StoredVectors
+from colret.database import Tables, compact, create_tables, exclusive, explained, is_index, open_tables
 from colret.errors import StoreError
 from colret.schema import (
     DOCUMENTS_SCHEMA,
@@ -31,9 +30,6 @@ from colret.schema import (
     document_row,
     page_details,
     page_rows,
-    pages_schema,
-    settings_rows,
-    settings_values,
 )
 from colret.types import (
     Candidate,
@@ -48,11 +44,8 @@ from colret.types import (
     PageRef,
 )
 
-_TABLES = ("pages", "documents", "settings")
 _KEY_CHUNK = 500  # ids in one SQL list
-
-MANY_FRAGMENTS = 50  # commits since the last compaction
-WORTH_FREEING = 0.2  # deleted rows for each one that is left
+_LIBRARIES = ("colpali-engine", "lancedb", "pypdfium2", "rapidocr", "torch", "transformers")
 
 
 def settings_for(encoder: EncoderInfo, codec: Codec = "int8") -> IndexSettings:
@@ -68,36 +61,30 @@ def settings_for(encoder: EncoderInfo, codec: Codec = "int8") -> IndexSettings:
         tool_version=colret.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         page_tokens=encoder.page_tokens,
+        render_pixels=encoder.render_pixels,
+        libraries={name: metadata.version(name) for name in _LIBRARIES},
     )
 
 
 class PageStore:
     """An open index. Reads see the moment of the last ``refresh``; write under ``writing``."""
 
-    def __init__(self, path: Path, database: Any, settings: IndexSettings) -> None:
+    def __init__(self, path: Path, tables: Tables) -> None:
         self.path = path
-        self.settings = settings
-        self._pages, self._documents = (database.open_table(name) for name in ("pages", "documents"))
+        self.settings = tables.settings
+        self._pages = tables.pages
+        self._documents = tables.documents
+        self._visible: set[str] | None = None  # documents whose pages may be seen, as of the last refresh
 
     @classmethod
     def create(cls, path: Path, settings: IndexSettings) -> PageStore:
         """Make an empty index at ``path``, finishing one whose making was interrupted.
 
         Raises:
-            StoreError: If there is an index already, or the folder cannot be written.
+            StoreError: If there is an index already, tables of somebody else's lie there, or the
+                folder cannot be written.
         """
-        with _explained(path):
-            database = _connect(path)
-            present = set(database.list_tables().tables)
-            if "settings" in present:
-                raise StoreError(path, "there is an index already", "open it, or choose another --index")
-            for name in present & set(_TABLES):
-                database.drop_table(name)
-            pages = pages_schema(settings.dim, _codes_field())
-            database.create_table("pages", schema=pages).set_unenforced_primary_key("page_id")
-            database.create_table("documents", schema=DOCUMENTS_SCHEMA).set_unenforced_primary_key("doc_id")
-            database.create_table("settings", data=settings_rows(settings))
-            return cls(path, database, settings)
+        return cls(path, create_tables(path, settings))
 
     @classmethod
     def open(cls, path: Path) -> PageStore:
@@ -106,19 +93,12 @@ class PageStore:
         Raises:
             StoreError: If there is none, or another format version wrote it.
         """
-        if not path.is_dir():
-            raise StoreError(path, "no index here", "make one with: colret ingest FOLDER")
-        with _explained(path):
-            database = _connect(path)
-            if "settings" not in database.list_tables().tables:
-                raise StoreError(path, "not a finished colret index", "make one with: colret ingest FOLDER")
-            rows = database.open_table("settings").to_arrow()
-            return cls(path, database, _read_settings(path, settings_values(rows)))
+        return cls(path, open_tables(path))
 
     @staticmethod
     def exists(path: Path) -> bool:
         """Tell whether there is a finished index at ``path``."""
-        return (path / "settings.lance").is_dir()
+        return is_index(path)
 
     def check_encoder(self, encoder: EncoderInfo) -> None:
         """Refuse an encoder that did not make this index: its scores would mean nothing.
@@ -139,18 +119,14 @@ class PageStore:
         Raises:
             StoreError: If another process is writing.
         """
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(self.path / "writer.lock", timeout=0):
-                self.refresh()
-                yield
-        except Timeout as error:
-            raise StoreError(self.path, "another colret is writing to it", "wait for it to end, then retry") from error
+        with exclusive(self.path):
+            self.refresh()
+            yield
 
     def refresh(self) -> None:
         """See what has been committed until now."""
-        with _explained(self.path):
+        with explained(self.path):
+            self._visible = None
             self._documents.checkout_latest()  # before the pages: see the module's docstring
             self._pages.checkout_latest()
 
@@ -161,58 +137,66 @@ class PageStore:
         rows = [page for page in pages if len(page.embedding.vectors)]
         if not rows:
             return
-        with _explained(self.path):
-            self._pages.add(page_rows(rows, self.settings))
+        table = page_rows(rows, self.settings)
+        with explained(self.path):
+            self._pages.add(table)
 
     def put_documents(self, records: Sequence[DocumentRecord]) -> None:
         """Write documents' records, replacing those with the same id: this makes pages visible."""
         if not records:
             return
         rows = pa.Table.from_pylist([document_row(record) for record in records], schema=DOCUMENTS_SCHEMA)
-        with _explained(self.path):
+        self._visible = None
+        with explained(self.path):
             merge = self._documents.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
             merge.use_index(False).execute(rows)  # with a scalar index, concurrent merges can double keys
 
     def remove_documents(self, doc_ids: Sequence[str]) -> None:
-        """Delete documents with all their pages."""
-        with _explained(self.path):
+        """Delete documents with all their pages: their records first, so that no half of one is seen."""
+        self._visible = None
+        with explained(self.path):
             for table in (self._documents, self._pages):
                 for chunk in _chunks(doc_ids):
                     table.delete(_in("doc_id", chunk))
 
     def remove_orphans(self) -> int:
-        """Delete pages whose document was never committed: what a killed ingest left. Return their number."""
-        with _explained(self.path):
-            known = set(_column(self._documents, "doc_id"))
-            orphans = [doc_id for doc_id in _column(self._pages, "doc_id") if doc_id not in known]
+        """Delete pages that no commit record covers: what a killed ingest left. Return their number."""
+        visible = self._visible_documents()
+        with explained(self.path):
+            orphans = [doc_id for doc_id in _column(self._pages, "doc_id") if doc_id not in visible]
             for chunk in _chunks(sorted(set(orphans))):
                 self._pages.delete(_in("doc_id", chunk))
             return len(orphans)
 
     def compact(self) -> None:
-        """Merge small files and drop what was deleted, where there is enough of either to be worth it.
-
-        Merging rewrites the whole table, so adding a file to a large index must not do it each time.
-        """
-        with _explained(self.path):
+        """Merge small files and drop what was deleted, where there is enough of either."""
+        with explained(self.path):
             for table in (self._pages, self._documents):
-                table.checkout_latest()  # optimize works on the handle's version: a stale one does nothing
-                latest = table.list_versions()[-1]["metadata"]
-                n_rows, n_deleted = int(latest["total_rows"]), int(latest["total_deletion_file_rows"])
-                if int(latest["total_fragments"]) > MANY_FRAGMENTS or n_deleted > WORTH_FREEING * n_rows:
-                    _optimize(table)
+                compact(table)
 
     # Reading
 
     def documents(self) -> list[DocumentRecord]:
         """Return every document's record, ordered by first path."""
-        with _explained(self.path):
-            records = [document_record(row) for row in self._documents.to_arrow().to_pylist()]
+        with explained(self.path):
+            rows = self._documents.to_arrow().to_pylist()
+        records = [document_record(row) for row in rows]
         return sorted(records, key=lambda record: (record.files[0].path if record.files else "", record.doc_id))
 
+    def n_pages(self) -> int:
+        """Return N, the number of visible pages."""
+        columns = ["n_pages", "n_blank", "skipped"]
+        with explained(self.path):
+            rows = self._documents.search().where("status = 'done'").select(columns).to_arrow().to_pylist()
+        return sum(row["n_pages"] - row["n_blank"] - len(row["skipped"]) for row in rows)
+
     def nearest(self, query: Float32, k: int) -> list[Candidate]:
-        """Return the ``k`` visible pages whose single vectors (D,) are nearest to ``query``, nearest first."""
-        visible = set(self._visible_documents())
+        """Return the ``k`` visible pages whose single vectors are nearest to ``query`` (D,), nearest first.
+
+        Equal distances are ordered by page, though which of several equal pages make the cut is
+        the database's choice.
+        """
+        visible = self._visible_documents()
         hidden: set[str] = set()
         while True:
             rows = self._nearest_rows(query, k, hidden)
@@ -223,14 +207,14 @@ class PageStore:
 
     def candidates(self) -> list[Candidate]:
         """Return every visible page, ordered by reference."""
-        visible = set(self._visible_documents())
-        with _explained(self.path):
+        visible = self._visible_documents()
+        with explained(self.path):
             table = self._pages.search().select(["doc_id", "number"]).with_row_id(True).to_arrow()
         return sorted(candidate for candidate in _candidates(table) if candidate.ref.doc_id in visible)
 
     def vectors(self, row_ids: Sequence[int]) -> list[StoredVectors]:
         """Return the stored vectors of pages, in the order of ``row_ids``."""
-        with _explained(self.path):
+        with explained(self.path):
             codes = self._pages.fetch_blobs("codes", list(row_ids))
             table = self._pages.take_row_ids(list(row_ids)).select(["scale"]).with_row_id().to_arrow()
         # take_row_ids answers in the table's order, fetch_blobs in that of the request.
@@ -241,15 +225,17 @@ class PageStore:
     def details(self, row_ids: Sequence[int]) -> list[PageDetails]:
         """Return what is known of pages besides their vectors, in the order of ``row_ids``."""
         columns = ["doc_id", "number", "width", "height", "text", "word_boxes", "boxes"]
-        with _explained(self.path):
+        with explained(self.path):
             table = self._pages.take_row_ids(list(row_ids)).select(columns).with_row_id().to_arrow()
         by_id = {row["_rowid"]: page_details(row) for row in table.to_pylist()}
+        if missing := set(row_ids) - by_id.keys():
+            raise StoreError(self.path, f"{len(missing)} of the pages are gone", "search again")
         return [by_id[row_id] for row_id in row_ids]
 
     def paths(self, doc_ids: Sequence[str]) -> dict[str, list[str]]:
         """Return the paths that hold each document."""
         found: dict[str, list[str]] = {}
-        with _explained(self.path):
+        with explained(self.path):
             for chunk in _chunks(sorted(set(doc_ids))):
                 rows = self._documents.search().where(_in("doc_id", chunk)).select(["doc_id", "files"]).to_arrow()
                 found |= {row["doc_id"]: [file["path"] for file in row["files"]] for row in rows.to_pylist()}
@@ -259,7 +245,7 @@ class PageStore:
         """Count what the index holds and the bytes it takes on disk."""
         records = self.documents()
         done = {record.doc_id for record in records if record.status == "done"}
-        with _explained(self.path):
+        with explained(self.path):
             table = self._pages.search().select(["doc_id", "n_vectors"]).to_arrow()
         sizes = [n for doc_id, n in zip(*map(pa.ChunkedArray.to_pylist, table.columns), strict=True) if doc_id in done]
         return IndexInfo(
@@ -273,61 +259,20 @@ class PageStore:
             bytes_on_disk=_bytes_below(self.path),
         )
 
-    def _visible_documents(self) -> list[str]:
-        with _explained(self.path):
-            return list(_column(self._documents, "doc_id", where="status = 'done'"))
+    def _visible_documents(self) -> set[str]:
+        if self._visible is None:
+            with explained(self.path):
+                self._visible = set(_column(self._documents, "doc_id", where="status = 'done'"))
+        return self._visible
 
     def _nearest_rows(self, query: Float32, k: int, hidden: set[str]) -> list[Candidate]:
-        with _explained(self.path):
+        with explained(self.path):
             search = self._pages.search(query, vector_column_name="single").distance_type("dot").limit(k)
             if hidden:
                 search = search.where(f"NOT ({_in('doc_id', sorted(hidden))})")
-            # _distance is selected only because leaving it out logs a warning for each query.
             table = search.select(["doc_id", "number", "_distance"]).with_row_id(True).to_arrow()
-        return _candidates(table)
-
-
-def _connect(path: Path) -> Any:
-    # Read by Lance when it is loaded: rows that compaction holds in memory at a time.
-    os.environ.setdefault("LANCE_DEFAULT_BATCH_SIZE", "64")
-    import lancedb
-
-    return lancedb.connect(str(path), storage_options={"new_table_enable_stable_row_ids": "true"})
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn what LanceDB raises into one line about the index."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
-        # LanceDB has no exceptions of its own; its messages begin with the useful part.
-        problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
-        raise StoreError(path, f"LanceDB: {problem}", "check space and permissions, then retry") from error
-
-
-def _optimize(table: Any) -> None:
-    with warnings.catch_warnings():
-        # It warns that readers of older versions will fail; colret reads anew for each search.
-        warnings.filterwarnings("ignore", "optimize", UserWarning)
-        table.optimize(cleanup_older_than=timedelta(0))
-
-
-def _codes_field() -> pa.Field:
-    from lancedb import blob
-
-    return blob("codes")
-
-
-def _read_settings(path: Path, values: dict[str, Any]) -> IndexSettings:
-    version = values.get("format_version")
-    if version != FORMAT_VERSION:
-        remedy = "ingest again into a new --index, or use the colret that made it"
-        raise StoreError(path, f"has format {version}, this colret reads format {FORMAT_VERSION}", remedy)
-    known = {field.name for field in fields(IndexSettings)}
-    if missing := known - values.keys():
-        raise StoreError(path, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
-    return IndexSettings(**{name: values[name] for name in known})
+        by_distance = sorted(zip(table["_distance"].to_pylist(), _candidates(table), strict=True))
+        return [candidate for _, candidate in by_distance]
 
 
 def _candidates(table: pa.Table) -> list[Candidate]:
@@ -350,4 +295,8 @@ def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _bytes_below(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    total = 0
+    for file in path.rglob("*"):
+        with suppress(FileNotFoundError):  # another process may be compacting
+            total += file.stat().st_size if file.is_file() else 0
+    return total

@@ -6,6 +6,7 @@ and a changed file is another document under the same path.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,10 +31,10 @@ class Plan:
 
     new: list[NewDocument] = field(default_factory=list)
     updated: list[DocumentRecord] = field(default_factory=list)  # known content, other paths or times
-    obsolete: list[str] = field(default_factory=list)  # documents whose last path holds other content now
+    obsolete: list[DocumentRecord] = field(default_factory=list)  # whose last path holds other content now
     n_unchanged: int = 0  # documents
     n_moved: int = 0  # paths that are new for known content
-    failed: list[DocumentRecord] = field(default_factory=list)  # known to be unusable, not to be tried again
+    flawed: list[DocumentRecord] = field(default_factory=list)  # known to be unusable, whole or in part
     unreadable: list[DocumentError] = field(default_factory=list)
 
 
@@ -43,18 +44,17 @@ def make_plan(sources: Sequence[SourceFile], records: Iterable[DocumentRecord], 
     Args:
         sources: The files that are there.
         records: What the index knows.
-        retry_failed: Read documents again that failed with this version of colret. Those that
-            failed with another version are always read again.
+        retry_failed: Read documents again that could not be used, whole or in part. Those that
+            failed with another version of colret are always read again.
     """
     plan = Plan()
     known = {record.doc_id: record for record in records}
     holders = _identify(sources, known, plan)
     looked_at = {file.path for held in holders.values() for file in held}
     for record in known.values():
-        kept = [file for file in record.files if file.path not in looked_at]
-        files = tuple(sorted([*kept, *holders.get(record.doc_id, {})]))
+        files = _holders_now(record, holders.get(record.doc_id, {}), looked_at)
         if not files:
-            plan.obsolete.append(record.doc_id)
+            plan.obsolete.append(record)
         elif record.doc_id in holders:
             _plan_known(record, files, holders.pop(record.doc_id), plan, retry_failed=retry_failed)
         elif files != record.files:
@@ -62,6 +62,20 @@ def make_plan(sources: Sequence[SourceFile], records: Iterable[DocumentRecord], 
     plan.new += [NewDocument(doc_id, _first(held), tuple(sorted(held))) for doc_id, held in holders.items()]
     plan.new.sort(key=lambda document: document.files)
     return plan
+
+
+def _holders_now(
+    record: DocumentRecord, found: Iterable[DocumentFile], looked_at: set[str]
+) -> tuple[DocumentFile, ...]:
+    """Return the files that hold a document: those found, and those that were not looked at.
+
+    Where the content turned up under a new path, an old path that is gone was renamed.
+    """
+    found = set(found)
+    kept = {file for file in record.files if file.path not in looked_at}
+    if {file.path for file in found} - {file.path for file in record.files}:
+        kept = {file for file in kept if os.path.lexists(file.path)}
+    return tuple(sorted(found | kept))
 
 
 def _identify(
@@ -91,12 +105,13 @@ def _plan_known(
 ) -> None:
     """Plan for a document whose content was found again."""
     failed = record.status == "failed"
-    if failed and (retry_failed or record.tool_version != colret.__version__):
+    flawed = failed or bool(record.skipped)
+    if (flawed and retry_failed) or (failed and record.tool_version != colret.__version__):
         plan.new.append(NewDocument(record.doc_id, _first(held), files))
         return
-    if failed:
-        plan.failed.append(record)
-    else:
+    if flawed:
+        plan.flawed.append(replace(record, files=tuple(sorted(held))))  # told by the path found now
+    if not failed:
         plan.n_unchanged += 1
         plan.n_moved += len({file.path for file in held} - {file.path for file in record.files})
     if files != record.files:

@@ -210,6 +210,8 @@ class IndexSettings:
     tool_version: str  # of the colret that made it
     created: str  # ISO 8601, UTC
     page_tokens: PageTokens = "all"
+    render_pixels: int = 0  # largest page image that the encoder asked for
+    libraries: dict[str, str] = field(default_factory=dict)  # versions that made the index
 
 
 class EncodedPage(NamedTuple):

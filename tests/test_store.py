@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from colret.codecs import decode
+from colret.database import MANY_FRAGMENTS
 from colret.errors import StoreError
 from colret.schema import FORMAT_VERSION
 from colret.scoring import mean_direction, normalize_rows
-from colret.store import MANY_FRAGMENTS, PageStore
+from colret.store import PageStore
 from colret.types import (
     DocumentFile,
     DocumentRecord,

@@ -12,7 +12,7 @@ import pytest
 import colret
 from colret.documents import SourceFile, document_id, find_documents
 from colret.sync import Plan, make_plan
-from colret.types import DocumentFile, DocumentRecord
+from colret.types import DocumentFile, DocumentRecord, SkippedPage
 
 
 def write(folder: Path, name: str, content: str) -> Path:
@@ -67,13 +67,29 @@ def test_a_touched_file_keeps_its_pages(tmp_path: Path) -> None:
     assert found.updated == [dataclasses.replace(record, files=(DocumentFile(str(path), 1),))]
 
 
-def test_a_renamed_file_keeps_its_pages_and_its_old_path_until_told_otherwise(tmp_path: Path) -> None:
+def test_a_renamed_file_keeps_its_pages_under_its_new_path(tmp_path: Path) -> None:
     old = write(tmp_path, "old.pdf", "one")
     record = recorded(old)
     new = old.rename(tmp_path / "new.pdf")
     found = plan(tmp_path, [record])
     assert (found.new, found.obsolete, found.n_moved) == ([], [], 1)
-    assert [file.path for file in found.updated[0].files] == [str(new), str(old)]
+    assert [file.path for file in found.updated[0].files] == [str(new)]
+
+
+def test_a_failure_is_told_by_the_path_that_was_found(tmp_path: Path) -> None:
+    old = write(tmp_path, "old.pdf", "broken")
+    record = recorded(old, status="failed", reason="not_a_pdf")
+    new = old.rename(tmp_path / "new.pdf")
+    found = plan(tmp_path, [record])
+    assert [file.path for file in found.flawed[0].files] == [str(new)]
+    assert [file.path for file in found.updated[0].files] == [str(new)]
+
+
+def test_pages_that_were_skipped_are_told_and_tried_again_on_demand(tmp_path: Path) -> None:
+    skipped = (SkippedPage(2, "page_unreadable", "torn"),)
+    record = recorded(write(tmp_path, "a.pdf", "one"), skipped=skipped)
+    assert plan(tmp_path, [record]) == Plan(n_unchanged=1, flawed=[record])
+    assert [document.doc_id for document in plan(tmp_path, [record], retry_failed=True).new] == [record.doc_id]
 
 
 def test_a_copy_is_one_document_under_two_paths(tmp_path: Path) -> None:
@@ -89,7 +105,7 @@ def test_changed_content_replaces_the_document(tmp_path: Path) -> None:
     write(tmp_path, "a.pdf", "another")
     found = plan(tmp_path, [record])
     assert [document.doc_id for document in found.new] == [document_id(path)]
-    assert found.obsolete == [record.doc_id]
+    assert found.obsolete == [record]
 
 
 def test_changed_content_leaves_the_document_to_its_other_holder(tmp_path: Path) -> None:
@@ -128,7 +144,7 @@ def test_a_file_that_was_not_looked_at_stays(tmp_path: Path) -> None:
 
 def test_a_failure_is_remembered_and_tried_again_on_demand_or_by_another_version(tmp_path: Path) -> None:
     record = recorded(write(tmp_path, "a.pdf", "broken"), status="failed", reason="not_a_pdf")
-    assert plan(tmp_path, [record]) == Plan(failed=[record])
+    assert plan(tmp_path, [record]) == Plan(flawed=[record])
     assert [document.doc_id for document in plan(tmp_path, [record], retry_failed=True).new] == [record.doc_id]
     older = dataclasses.replace(record, tool_version="0.0.1")
     assert [document.doc_id for document in plan(tmp_path, [older]).new] == [record.doc_id]

@@ -95,7 +95,8 @@ def _scoring_device(device: str) -> str:
     """Return where to compute MaxSim: with the model, where that is a GPU."""
     from colret.encoders.devices import choose_placement
 
-    return str(usage_errors(lambda: choose_placement(device)).device)
+    chosen = usage_errors(lambda: choose_placement(device)).device
+    return str(chosen) if chosen.type == "cuda" else "cpu"  # torch has no segment maximum elsewhere
 
 
 def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Question]:
@@ -132,7 +133,7 @@ def _read_line(line: str, place: str) -> _Question:
     text = value.get("text", value.get("query"))
     if not isinstance(text, str) or not text.strip():
         raise click.UsageError(f'{place}: has no "text"')
-    return _Question(" ".join(text.split()), str(value["query_id"]) if "query_id" in value else None)
+    return _Question(" ".join(text.split()), None if value.get("query_id") is None else str(value["query_id"]))
 
 
 def _as_json(question: _Question, ranking: Ranking, explanations: list[Explanation]) -> str:

@@ -191,7 +191,13 @@ class ColPaliEncoder:
     def _locate(self, page: Page, prepared: Prepared, vectors: Float32) -> PageEmbedding:
         assert page.image is not None  # _prepare_page refused it
         is_image = self._image_mask(prepared)
-        boxes: Boxes = page_boxes(self._family.layout, is_image, prepared.inputs, self._processor, page.image.size)
+        inputs, processor = prepared.inputs, self._processor
+        try:
+            boxes: Boxes = page_boxes(self._family.layout, is_image, inputs, processor, page.image.size)
+        except ValueError as error:  # a processor set up as none of its family is published
+            raise ModelError(
+                page.ref.page_id, f"its vectors have no known places: {error}", "try another model"
+            ) from error
         if self.info.page_tokens == "image":
             return PageEmbedding(vectors[is_image], boxes[is_image])
         return PageEmbedding(vectors, boxes)

@@ -1,0 +1,175 @@
+"""The LanceDB database under an index: making, opening, locking, compacting. The only user of lancedb."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from colret.errors import StoreError
+from colret.schema import (
+    DOCUMENTS_SCHEMA,
+    pages_schema,
+    read_settings,
+    settings_rows,
+)
+from colret.types import IndexSettings
+
+MANY_FRAGMENTS = 50  # commits since the last compaction
+WORTH_FREEING = 0.2  # deleted rows for each one that is left
+
+
+class Tables(NamedTuple):
+    """The open tables of an index, and what it was made with."""
+
+    pages: Any
+    documents: Any
+    settings: IndexSettings
+
+
+class StaleReadError(StoreError):
+    """What was being read has been compacted away: after a refresh it is there again."""
+
+
+def create_tables(path: Path, settings: IndexSettings) -> Tables:
+    """Make an empty index at ``path``; settings come last, so what lacks them is unfinished.
+
+    Raises:
+        StoreError: If there is an index already, tables of somebody else's lie there, or the
+            folder cannot be written.
+    """
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+    with exclusive(path), explained(path):
+        database = _connect(path)
+        for name in database.list_tables().tables:
+            _clear_leftover(path, database, name)
+        pages = database.create_table("pages", schema=pages_schema(settings.dim, _codes_field()))
+        pages.set_unenforced_primary_key("page_id")
+        documents = database.create_table("documents", schema=DOCUMENTS_SCHEMA)
+        documents.set_unenforced_primary_key("doc_id")
+        database.create_table("settings", data=settings_rows(settings))
+    return open_tables(path)
+
+
+def open_tables(path: Path) -> Tables:
+    """Open the index at ``path``.
+
+    Raises:
+        StoreError: If there is none, or another format version wrote it.
+    """
+    if not path.is_dir():
+        raise StoreError(path, "no index here", "make one with: colret ingest FOLDER")
+    with explained(path):
+        database = _connect(path)
+        rows = _settings_rows(database)
+    if rows is None:
+        raise StoreError(path, "not a finished colret index", "make one with: colret ingest FOLDER")
+    settings = read_settings(path, rows)
+    with explained(path):
+        return Tables(database.open_table("pages"), database.open_table("documents"), settings)
+
+
+def is_index(path: Path) -> bool:
+    """Tell whether there is a finished index at ``path``."""
+    if not path.is_dir():
+        return False
+    with explained(path):
+        return _settings_rows(_connect(path)) is not None
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Be the index's one writer meanwhile; the lock dies with the process.
+
+    Raises:
+        StoreError: If another process is writing, or the folder cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path / "writer.lock", timeout=0)
+    try:
+        with explained(path):
+            lock.acquire()
+    except Timeout as error:
+        raise StoreError(path, "another colret is writing to it", "wait for it to end, then retry") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def compact(table: Any) -> None:
+    """Merge small files and drop what was deleted, where there is enough of either to be worth it.
+
+    Merging rewrites the whole table, so adding a file to a large index must not do it each time.
+    """
+    table.checkout_latest()  # optimize works on the handle's version: a stale one does nothing
+    latest = table.list_versions()[-1]["metadata"]
+    n_rows, n_deleted = int(latest["total_rows"]), int(latest["total_deletion_file_rows"])
+    if int(latest["total_fragments"]) <= MANY_FRAGMENTS and n_deleted <= WORTH_FREEING * n_rows:
+        return
+    with warnings.catch_warnings():
+        # It warns that readers of older versions will fail; ours then raise StaleReadError and retry.
+        warnings.filterwarnings("ignore", "optimize", UserWarning)
+        table.optimize(cleanup_older_than=timedelta(0))
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what LanceDB and the file system raise into one line about the index."""
+    try:
+        yield
+    except TimeoutError:
+        raise
+    except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+        # LanceDB has no exceptions of its own; its messages begin with the useful part.
+        problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
+        if "not found" in problem.lower():
+            raise StaleReadError(path, f"LanceDB: {problem}", "retry; if that fails, ingest anew") from error
+        raise StoreError(path, f"LanceDB: {problem}", "check space and permissions, then retry") from error
+
+
+def _connect(path: Path) -> Any:
+    # Read by Lance when it is loaded: rows that compaction holds in memory at a time.
+    os.environ.setdefault("LANCE_DEFAULT_BATCH_SIZE", "64")
+    import lancedb
+
+    return lancedb.connect(str(path), storage_options={"new_table_enable_stable_row_ids": "true"})
+
+
+def _codes_field() -> pa.Field:
+    from lancedb import blob
+
+    return blob("codes")
+
+
+def _settings_rows(database: Any) -> pa.Table | None:
+    """Return the rows of the settings; None if there are none, or the making of an index died there."""
+    if "settings" not in database.list_tables().tables:
+        return None
+    try:
+        rows = database.open_table("settings").to_arrow()
+    except ValueError:  # a folder of that name without a table in it
+        return None
+    return rows if {"key", "value_json"} <= set(rows.column_names) else None
+
+
+def _clear_leftover(path: Path, database: Any, name: str) -> None:
+    """Drop an empty table that an interrupted making left; never one that holds anything."""
+    try:
+        table = database.open_table(name)
+    except ValueError:  # a folder without a table in it
+        database.drop_table(name)
+        return
+    if name == "settings" and {"key", "value_json"} <= set(table.schema.names):
+        raise StoreError(path, "there is an index already", "open it, or choose another --index")
+    if name not in ("pages", "documents") or table.count_rows():
+        raise StoreError(path, f"holds a table that is not colret's: {name}", "choose another --index")
+    database.drop_table(name)
