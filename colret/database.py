@@ -21,8 +21,7 @@ from colret.schema import (
 )
 from colret.types import IndexSettings
 
-MANY_FRAGMENTS = 50  # commits since the last compaction
-WORTH_FREEING = 0.2  # deleted rows for each one that is left
+_DAMAGED = "if it stays, the index is damaged: ingest into a new --index"
 
 
 class Tables(NamedTuple):
@@ -48,6 +47,8 @@ def create_tables(path: Path, settings: IndexSettings) -> Tables:
         path.mkdir(parents=True, exist_ok=True)
     with exclusive(path), explained(path):
         database = _connect(path)
+        if _settings_rows(database) is not None:
+            raise StoreError(path, "there is an index already", "open it, or choose another --index")
         for name in database.list_tables().tables:
             _clear_leftover(path, database, name)
         pages = database.create_table("pages", schema=pages_schema(settings.dim, _codes_field()))
@@ -64,9 +65,9 @@ def open_tables(path: Path) -> Tables:
     Raises:
         StoreError: If there is none, or another format version wrote it.
     """
-    if not path.is_dir():
-        raise StoreError(path, "no index here", "make one with: colret ingest FOLDER")
     with explained(path):
+        if not path.is_dir():
+            raise StoreError(path, "no index here", "make one with: colret ingest FOLDER")
         database = _connect(path)
         rows = _settings_rows(database)
     if rows is None:
@@ -78,10 +79,8 @@ def open_tables(path: Path) -> Tables:
 
 def is_index(path: Path) -> bool:
     """Tell whether there is a finished index at ``path``."""
-    if not path.is_dir():
-        return False
     with explained(path):
-        return _settings_rows(_connect(path)) is not None
+        return path.is_dir() and _settings_rows(_connect(path)) is not None
 
 
 @contextmanager
@@ -105,16 +104,15 @@ def exclusive(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def compact(table: Any) -> None:
-    """Merge small files and drop what was deleted, where there is enough of either to be worth it.
+def n_fragments(table: Any) -> int:
+    """Return how many files of rows a table has: about one a commit since the last compaction."""
+    table.checkout_latest()  # on a stale handle optimize does nothing
+    return int(table.list_versions()[-1]["metadata"]["total_fragments"])
 
-    Merging rewrites the whole table, so adding a file to a large index must not do it each time.
-    """
-    table.checkout_latest()  # optimize works on the handle's version: a stale one does nothing
-    latest = table.list_versions()[-1]["metadata"]
-    n_rows, n_deleted = int(latest["total_rows"]), int(latest["total_deletion_file_rows"])
-    if int(latest["total_fragments"]) <= MANY_FRAGMENTS and n_deleted <= WORTH_FREEING * n_rows:
-        return
+
+def compact(table: Any) -> None:
+    """Merge a table's files and delete what its latest version does not need. This rewrites all of it."""
+    table.checkout_latest()
     with warnings.catch_warnings():
         # It warns that readers of older versions will fail; ours then raise StaleReadError and retry.
         warnings.filterwarnings("ignore", "optimize", UserWarning)
@@ -132,8 +130,8 @@ def explained(path: Path) -> Iterator[None]:
         # LanceDB has no exceptions of its own; its messages begin with the useful part.
         problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
         if "not found" in problem.lower():
-            raise StaleReadError(path, f"LanceDB: {problem}", "retry; if that fails, ingest anew") from error
-        raise StoreError(path, f"LanceDB: {problem}", "check space and permissions, then retry") from error
+            raise StaleReadError(path, f"LanceDB: {problem}", f"retry; {_DAMAGED}") from error
+        raise StoreError(path, f"LanceDB: {problem}", f"check space and permissions; {_DAMAGED}") from error
 
 
 def _connect(path: Path) -> Any:
@@ -141,7 +139,8 @@ def _connect(path: Path) -> Any:
     os.environ.setdefault("LANCE_DEFAULT_BATCH_SIZE", "64")
     import lancedb
 
-    return lancedb.connect(str(path), storage_options={"new_table_enable_stable_row_ids": "true"})
+    # Absolute, so that no name looks like the address of some other kind of database.
+    return lancedb.connect(os.path.abspath(path), storage_options={"new_table_enable_stable_row_ids": "true"})
 
 
 def _codes_field() -> pa.Field:
@@ -168,8 +167,6 @@ def _clear_leftover(path: Path, database: Any, name: str) -> None:
     except ValueError:  # a folder without a table in it
         database.drop_table(name)
         return
-    if name == "settings" and {"key", "value_json"} <= set(table.schema.names):
-        raise StoreError(path, "there is an index already", "open it, or choose another --index")
     if name not in ("pages", "documents") or table.count_rows():
         raise StoreError(path, f"holds a table that is not colret's: {name}", "choose another --index")
     database.drop_table(name)

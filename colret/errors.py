@@ -41,7 +41,7 @@ class ColretError(Exception):
     """
 
     def __init__(self, subject: object, problem: str, remedy: str) -> None:
-        self.subject = one_line(str(subject))
+        self.subject = printable(str(subject))
         self.problem = one_line(problem)
         self.remedy = one_line(remedy)
         super().__init__(f"{self.subject}: {self.problem}; {self.remedy}")
@@ -73,8 +73,12 @@ class StoreError(ColretError):
 
 def one_line(text: str) -> str:
     """Return ``text`` on one line, safe to print: control characters and lone surrogates escaped."""
-    folded = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in folded)
+    return printable(" ".join(text.split()))
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with what a terminal must not be sent escaped, its spaces as they are."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def _restore_document_error(subject: str, problem: str, remedy: str, reason: Reason) -> DocumentError:

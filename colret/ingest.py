@@ -24,6 +24,7 @@ from colret.types import DocumentRecord, EncodedPage, Page, PageRef, SkippedPage
 
 ENCODE_PAGES: Final = 16  # pages encoded together
 COMMIT_PAGES: Final = 64  # pages held before they are written
+MANY_UNREADABLE: Final = 20  # pages in a row, after which a document's others are not tried
 PASSING: Final = frozenset({"missing", "unreadable", "changed_while_read"})  # reasons not to be remembered
 COMMIT_SECONDS: Final = 30.0  # or this long, so that a kill costs little
 
@@ -115,10 +116,10 @@ def ingest(
             store.check_encoder(encoder.info)
             known = {record.doc_id for record in records}
             store.remove_documents([document.doc_id for document in plan.new if document.doc_id in known])
-        run = _Run(store, encoder, report, on_progress)
+        run = _Run(store, encoder, report, on_progress, plan.obsolete)
         run.read(plan.new)
         store.put_documents(plan.updated)
-        # Last, when their successors are in the index. A file that was changing has none yet.
+        # A file that was changing has no successor in the index yet, and keeps what it had.
         obsolete = [each for each in plan.obsolete if run.unsettled.isdisjoint(file.path for file in each.files)]
         report.n_replaced = len(obsolete)
         store.remove_documents([record.doc_id for record in obsolete])
@@ -150,9 +151,11 @@ class _Run:
         encoder: Encoder,
         report: IngestReport,
         on_progress: Callable[[Progress], None],
+        obsolete: Sequence[DocumentRecord],
     ) -> None:
         self._store = store
         self._encoder = encoder
+        self._obsolete = {file.path: record for record in obsolete for file in record.files}
         self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
         self._report = report
         self._on_progress = on_progress
@@ -184,26 +187,32 @@ class _Run:
         try:
             with open_document(reading.document.source.path) as document:
                 reading.n_pages = document.n_pages
+                n_failed = 0  # in a row
                 for number in range(1, document.n_pages + 1):
-                    self._read_page(reading, document, number)
+                    n_failed = 0 if self._read_page(reading, document, number) else n_failed + 1
                     self._commit_if_due()
                     yield number
+                    if n_failed == MANY_UNREADABLE:  # a false page count, most likely
+                        reading.n_pages = number
+                        break
             check_unchanged(reading.document.source)
         except DocumentError as error:
             reading.failure = error
         reading.finished = True
 
-    def _read_page(self, reading: _Reading, document: Document, number: int) -> None:
+    def _read_page(self, reading: _Reading, document: Document, number: int) -> bool:
+        """Read a page into the batch; return whether that was possible."""
         info = self._encoder.info
         ref = PageRef(reading.document.doc_id, number)
         try:
             page = document.read_page(number, ref=ref, pixels=info.render_pixels, ocr=info.reads == "words")
         except DocumentError as error:
             reading.skipped.append(SkippedPage(number, error.reason, f"{error.problem}; {error.remedy}"))
-            return
+            return False
         self._read.append((reading, page))
         if len(self._read) >= ENCODE_PAGES:
             self._encode()
+        return True
 
     def _encode(self) -> None:
         batch, self._read = self._read, []
@@ -245,7 +254,7 @@ class _Run:
         complete = [reading for reading in self._waiting if reading.finished]
         lasting = [reading for reading in complete if not reading.may_pass]
         records = [_record(reading) for reading in lasting]
-        self._store.put_documents(records)
+        self._store.put_documents([*records, *self._replaced(records)])
         for reading, record in zip(lasting, records, strict=True):
             _note(self._report, reading, record)
         for reading in complete:
@@ -255,6 +264,12 @@ class _Run:
         self._waiting = [reading for reading in self._waiting if not reading.finished]
         self._encoded = []
         self._committed_at = time.monotonic()
+
+    def _replaced(self, records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
+        """Return, made invisible, the documents whose files hold these now: one commit shows the change whole."""
+        paths = {file.path for record in records for file in record.files}
+        old = {self._obsolete[path].doc_id: self._obsolete[path] for path in paths & self._obsolete.keys()}
+        return [replace(record, status="replaced", files=()) for record in old.values()]
 
 
 def _record(reading: _Reading) -> DocumentRecord:

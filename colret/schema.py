@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from colret.codecs import encode
+from colret.codecs import CODECS, encode
 from colret.errors import StoreError
 from colret.scoring import mean_direction
 from colret.types import (
@@ -26,6 +26,7 @@ from colret.types import (
 )
 
 FORMAT_VERSION = 1
+_TEXTS = ("model", "revision", "family", "query_template", "page_tokens", "tool_version", "created")
 
 SETTINGS_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), ("value_json", pa.string())])
 DOCUMENTS_SCHEMA = pa.schema(
@@ -140,4 +141,8 @@ def read_settings(path: Path, rows: pa.Table) -> IndexSettings:
     known = {field.name for field in fields(IndexSettings)}
     if missing := known - values.keys():
         raise StoreError(path, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
-    return IndexSettings(**{name: values[name] for name in known})
+    settings = IndexSettings(**{name: values[name] for name in known})
+    valid = settings.codec in CODECS and isinstance(settings.dim, int) and settings.dim > 0
+    if not (valid and all(isinstance(getattr(settings, name), str) for name in _TEXTS)):
+        raise StoreError(path, "its settings are damaged", "ingest again into a new --index")
+    return settings

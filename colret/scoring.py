@@ -130,7 +130,7 @@ def _maxima_int8(query: Float32, pages: Multivectors) -> Float32:
     token_scales = np.array([int8_scale(token) for token in query], np.float32)
     codes = torch.from_numpy(quantize(query, token_scales[:, None]))  # (T, D)
     best = np.empty((len(pages), len(query)), np.int32)
-    for first, last in _blocks(pages.offsets):
+    for first, last in _blocks(pages.offsets, BLOCK_VECTORS * 64 // max(len(query), 64)):
         start, end = pages.offsets[first], pages.offsets[last]
         block = torch.from_numpy(pages.values[start:end])
         product = torch._int_mm(codes, block.T).numpy()  # (T, vectors of the block)

@@ -20,8 +20,17 @@ from typing import Any
 import pyarrow as pa
 
 import colret
-from colret.codecs import StoredVectors
-from colret.database import Tables, compact, create_tables, exclusive, explained, is_index, open_tables
+from colret.codecs import StoredVectors, bytes_per_vector
+from colret.database import (
+    Tables,
+    compact,
+    create_tables,
+    exclusive,
+    explained,
+    is_index,
+    n_fragments,
+    open_tables,
+)
 from colret.errors import StoreError
 from colret.schema import (
     DOCUMENTS_SCHEMA,
@@ -43,6 +52,11 @@ from colret.types import (
     PageDetails,
     PageRef,
 )
+
+MANY_FRAGMENTS = 50  # commits since the last compaction
+OVERHEAD = 1.15  # bytes of an index for each byte of codes
+WORTH_FREEING = 0.3  # dead bytes for each live one
+LITTLE = 4_000_000  # bytes, that no compaction is for
 
 _KEY_CHUNK = 500  # ids in one SQL list
 _LIBRARIES = ("colpali-engine", "lancedb", "pypdfium2", "rapidocr", "torch", "transformers")
@@ -169,10 +183,18 @@ class PageStore:
             return len(orphans)
 
     def compact(self) -> None:
-        """Merge small files and drop what was deleted, where there is enough of either."""
+        """Merge small files and delete dead ones, where there are enough of either.
+
+        It rewrites the whole index, so adding a file to a large one must not do it each time.
+        """
         with explained(self.path):
-            for table in (self._pages, self._documents):
-                compact(table)
+            tables = (self._pages, self._documents)
+            n_vectors = sum(_column(self._pages, "n_vectors"))
+            live = n_vectors * bytes_per_vector(self.settings.dim, self.settings.codec)
+            dead = _bytes_below(self.path) - live * OVERHEAD
+            if dead > live * WORTH_FREEING + LITTLE or max(map(n_fragments, tables)) > MANY_FRAGMENTS:
+                for table in tables:
+                    compact(table)
 
     # Reading
 
@@ -251,7 +273,7 @@ class PageStore:
         return IndexInfo(
             settings=self.settings,
             n_documents=len(done),
-            n_failed=len(records) - len(done),
+            n_failed=sum(record.status == "failed" for record in records),
             n_pages=len(sizes),
             n_blank=sum(record.n_blank for record in records),
             n_skipped_pages=sum(len(record.skipped) for record in records),

@@ -189,7 +189,7 @@ class DocumentRecord:
     size: int  # bytes
     n_pages: int  # pages of the document, indexed or not
     n_blank: int  # pages without anything to encode
-    status: str  # "done" or "failed"
+    status: str  # "done", "failed", or "replaced" until its pages are deleted
     reason: str  # "" when done
     message: str
     tool_version: str

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import lancedb
 import pytest
 from click.testing import CliRunner, Result
 
@@ -215,6 +216,15 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
         (["query", "--queries", "latin.txt"], 2, "latin.txt: not UTF-8 text"),
         (["query", "bread", "--model", "documents"], 1, "documents: "),
         (["query", "bread", "--device", "abacus"], 2, "abacus"),
+        (["query", "--queries", "deep.jsonl"], 2, "deep.jsonl line 1: not JSON"),
+        (["query", "bread", "--index", ""], 2, "name a folder"),
+        (["query", "bread", "--index", "s3://bucket/x"], 2, "name a folder"),
+        (["query", "bread", "--index", "x" * 300], 1, "File name too long"),
+        (["query", "bread", "--model", ""], 2, "--model is empty"),
+        (["ingest", ""], 2, "a path is empty"),
+        (["ingest", "documents", "--index", "new", "--model", "x" * 300], 1, "x: "),
+        (["ingest", "documents", "--index", "new", "--model", "~nobody-here/x"], 1, "~nobody-here/x: "),
+        (["remove", ""], 1, "names no document"),
         (["remove", "none.pdf"], 1, "none.pdf: not in the index; see: colret list"),
         (["info", "--index", "none"], 1, "none: no index here"),
         (["list", "--index", "none"], 1, "none: no index here"),
@@ -226,6 +236,7 @@ def test_bad_input_is_one_line(ingested: Path, arguments: list[str], code: int, 
     Path("note.md").write_text("words")
     Path("bad.jsonl").write_text('{"text": "fine"}\n{"text": \n')
     Path("blank.txt").write_text("\n \n")
+    Path("deep.jsonl").write_text('{"text":' + "[" * 200_000)
     Path("latin.txt").write_bytes("Übung\n".encode("latin-1"))
     if "no/such-model" in arguments or "./nowhere" in arguments:
         shutil.rmtree(".colret")
@@ -268,13 +279,57 @@ def test_names_that_no_terminal_should_print_are_escaped(tmp_path: Path) -> None
     assert len(answered("bird", "-k", "9")["hits"]) == 2
 
 
+def test_a_name_that_looks_like_an_address_is_a_folder(ingested: Path) -> None:
+    for name in ("memory:x", "file:y", "~z"):
+        assert run("ingest", "documents", "--index", name).exit_code == 0
+        assert Path(name).is_dir()
+        assert json.loads(run("info", "--index", name, "--json").stdout)["n_pages"] == 3
+
+
+def test_marks_and_broken_characters_in_queries_do_no_harm(ingested: Path) -> None:
+    Path("marked.jsonl").write_bytes('\ufeff{"text": "bread \\ud800", "query_id": null}\n'.encode())
+    result = run("query", "--queries", "marked.jsonl", "--json", "-k", "1")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert (answer["query"], "query_id" in answer) == ("bread ?", False)
+    assert run("query", "bread \udcff", "--json").exit_code == 0
+
+
+def test_damaged_settings_are_one_line(ingested: Path) -> None:
+    table = lancedb.connect(".colret").open_table("settings")
+    for key, value in (("codec", '"zip"'), ("dim", '"many"'), ("model", "5")):
+        [before] = table.search().where(f"key = '{key}'").to_list()
+        table.update(where=f"key = '{key}'", values={"value_json": value})
+        result = run("query", "bread")
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "its settings are damaged; ingest again into a new --index" in result.stderr
+        table.update(where=f"key = '{key}'", values={"value_json": before["value_json"]})
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for arguments in (["list"], ["remove", "x"], ["ingest", "x.pdf"], ["query", "x"]):
+        result = run(*arguments)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
+    monkeypatch.chdir(tmp_path)
+
+
 # In processes of their own
+
+
+COMMAND = [sys.executable, "-m", "colret_cli"]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HF_HUB_OFFLINE": "1"}
 
 
 def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "colret_cli", *arguments],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HF_HUB_OFFLINE": "1"},
+        [*COMMAND, *arguments],
+        env=environment(),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -291,6 +346,15 @@ def test_a_real_process_ingests_and_answers_without_noise(folder: Path) -> None:
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     assert "sourdough.pdf" in out
+
+
+def test_a_full_output_is_one_line(ingested: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, "info"], stdout=full, stderr=subprocess.PIPE, text=True, env=environment())
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(tmp_path: Path) -> None:

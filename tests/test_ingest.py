@@ -34,7 +34,7 @@ HARD = Path(__file__).parent / "data" / "hard-pdfs"
 def contents(store: PageStore) -> dict[str, bytes]:
     """Return each visible page's codes, by file and page number; a page in the index twice fails."""
     store.refresh()
-    names = {record.doc_id: Path(record.files[0].path).name for record in store.documents()}
+    names = {record.doc_id: Path(record.files[0].path).name for record in store.documents() if record.files}
     pages = store.candidates()
     found = {
         f"{names[page.ref.doc_id]}:{page.ref.number}": bytes(vectors.codes)

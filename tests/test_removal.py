@@ -81,3 +81,13 @@ def test_what_names_nothing_removes_nothing(index: PageStore, target: str, probl
     with pytest.raises(DocumentError, match=f"{problem}; see: colret list"):
         remove(index, ["/x/a.pdf", target])
     assert len(left(index)) == 4
+
+
+@pytest.mark.parametrize("target", ["", "  "])
+def test_an_empty_target_is_not_the_working_folder(
+    index: PageStore, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    with pytest.raises(DocumentError, match="names no document"):
+        remove(index, [target])
+    assert len(left(index)) == 4

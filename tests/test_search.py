@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import colret.search
+import colret.store
 from colret.encoders.text import TextEncoder
 from colret.errors import StoreError
 from colret.ingest import ingest
 from colret.scoring import normalize_rows
 from colret.search import explain, rank, read_vectors, search, single_vector_rank
 from colret.store import PageStore
-from colret.types import PageRef, QueryEmbedding
+from colret.types import Candidate, PageRef, QueryEmbedding
 from tests.checkpoints import tiny_encoder
 from tests.conftest import TOPICS, write_pdf
 from tests.test_store import DIM, SETTINGS, encoded, record
@@ -149,3 +150,35 @@ def test_hits_are_explained_by_paths_and_a_snippet(tmp_path: Path, store: PageSt
     assert explained[0].paths == [str(path)]
     assert "heron" in explained[0].snippet
     assert explained[1].snippet == TOPICS["orbit"]
+
+
+def test_a_search_survives_compaction_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that a search is about to read are merged into others and deleted."""
+    store = PageStore.create(tmp_path / "index", SETTINGS)
+    for number in range(1, 8):
+        store.add_pages([encoded("a", number, 200)])
+    store.put_documents([record("a", 7)])
+    expected = rank(store, [random_query(3)], k=7, n_candidates=None)
+    reader = PageStore.open(store.path)
+    monkeypatch.setattr(colret.store, "MANY_FRAGMENTS", 0)
+    real = PageStore.candidates
+    compacted: list[bool] = []
+
+    def candidates(self: PageStore) -> list[Candidate]:
+        found = real(self)
+        if self is reader and not compacted:
+            compacted.append(True)
+            store.compact()
+        return found
+
+    monkeypatch.setattr(PageStore, "candidates", candidates)
+    assert rank(reader, [random_query(3)], k=7, n_candidates=None) == expected
+    assert compacted
+
+
+def test_each_page_has_its_own_score(index: PageStore) -> None:
+    query = random_query(5)
+    own = {ref: -score for score, ref in naive(index, query)}
+    [ranking] = rank(index, [query], k=N, n_candidates=None)
+    for hit in ranking.hits:
+        assert hit.maxsim == pytest.approx(own[hit.ref], abs=0.02 * 4)

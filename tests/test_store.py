@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from colret.codecs import decode
-from colret.database import MANY_FRAGMENTS
 from colret.errors import StoreError
 from colret.schema import FORMAT_VERSION
 from colret.scoring import mean_direction, normalize_rows
-from colret.store import PageStore
+from colret.store import MANY_FRAGMENTS, PageStore
 from colret.types import (
     DocumentFile,
     DocumentRecord,
@@ -284,3 +283,83 @@ def test_a_second_writer_is_refused_until_the_first_is_done(index: PageStore) ->
     other.start()
     assert outcome.get(timeout=60) == "wrote"
     other.join()
+
+
+# Somebody else's tables, races and interruptions at the making
+
+
+def test_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
+    database = lancedb.connect(str(tmp_path))
+    database.create_table("documents", data=[{"title": "mine"}])
+    with pytest.raises(StoreError, match="holds a table that is not colret's: documents; choose another --index"):
+        PageStore.create(tmp_path, SETTINGS)
+    database.create_table("settings", data=[{"title": "mine too"}])
+    assert not PageStore.exists(tmp_path)
+    with pytest.raises(StoreError, match="not a finished colret index"):
+        PageStore.open(tmp_path)
+    assert database.open_table("documents").count_rows() == 1
+
+
+def test_an_index_that_died_at_its_last_table_is_made_anew(index: PageStore) -> None:
+    settings_table = index.path / "settings.lance"
+    for file in sorted(settings_table.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    assert not PageStore.exists(index.path)
+    assert PageStore.create(index.path, SETTINGS).candidates() == []
+    assert PageStore.exists(index.path)
+
+
+def _make(path: Path, outcome: multiprocessing.Queue[str]) -> None:
+    try:
+        PageStore.create(path, SETTINGS)
+        outcome.put("made")
+    except StoreError as error:
+        outcome.put(error.problem)
+
+
+def test_of_many_that_make_an_index_one_succeeds(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    outcome = context.Queue()
+    makers = [context.Process(target=_make, args=(tmp_path / "index", outcome)) for _ in range(3)]
+    for maker in makers:
+        maker.start()
+    outcomes = sorted(outcome.get(timeout=60) for _ in makers)
+    for maker in makers:
+        maker.join()
+    assert outcomes.count("made") == 1
+    assert set(outcomes) <= {"made", "another colret is writing to it", "there is an index already"}
+    assert PageStore.open(tmp_path / "index").candidates() == []
+
+
+def test_a_lock_that_cannot_be_made_is_one_line(index: PageStore) -> None:
+    (index.path / "writer.lock").unlink()
+    (index.path / "writer.lock").mkdir()
+    with pytest.raises(StoreError, match="check space and permissions"), index.writing():
+        pass
+
+
+def test_deleted_pages_are_freed(index: PageStore) -> None:
+    index.add_pages([encoded("a", number, 50_000) for number in range(1, 21)])
+    index.put_documents([record("a", 20)])
+    size = index.info().bytes_on_disk
+    index.remove_documents(["a"])
+    index.compact()
+    assert index.info().bytes_on_disk < size / 2
+
+
+def test_equal_distances_are_ordered_by_page(index: PageStore) -> None:
+    page = encoded("zz")
+    for doc_id in ("zz", "mm", "aa", "kk"):
+        index.add_pages([page._replace(page=encoded(doc_id).page)])
+    index.put_documents([record(doc_id) for doc_id in ("zz", "mm", "aa", "kk")])
+    nearest = index.nearest(page.embedding.vectors[0], 4)
+    assert [candidate.ref.doc_id for candidate in nearest] == ["aa", "kk", "mm", "zz"]
+
+
+def test_writing_begins_with_what_others_committed(index: PageStore) -> None:
+    other = PageStore.open(index.path)
+    index.add_pages([encoded("a")])
+    index.put_documents([record("a")])
+    with other.writing():
+        assert [each.doc_id for each in other.documents()] == ["a"]
+        assert other.n_pages() == len(other.candidates()) == 1

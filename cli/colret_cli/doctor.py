@@ -53,7 +53,7 @@ def doctor(model: str | None, index_path: Path, revision: str | None, device: st
 
 
 def _as_text(check: Check) -> str:
-    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 120))
     head = click.style(f"{check.status:<8}", fg=_COLORS[check.status]) + f" {check.name:<12} "
     lines = textwrap.wrap(one_line(check.found), width - len(_INDENT)) or [""]
     if check.remedy:

@@ -31,8 +31,15 @@ if TYPE_CHECKING:
 SOME_SKIPPED = 3  # exit code
 
 
+def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the paths; an empty one, as an unset variable gives, would be the working folder."""
+    if not all(value.strip() for value in values):
+        raise click.BadParameter("a path is empty", ctx, parameter)
+    return tuple(map(Path, values))
+
+
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, callback=_as_paths, metavar="PATH...")
 @index_option
 @click.option(
     "--model", help="embedded, colpali, a checkpoint folder or a hub name.  [default: what the machine suits]"
@@ -122,6 +129,8 @@ def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, An
         if options["model"] or options["revision"]:  # insisted on, so checked even if nothing is new
             return store, load_encoder_of(store, **options)
         return store, EncoderWhenNeeded(lambda: load_encoder_of(store, **options))
+    if options["model"] is not None and not options["model"].strip():
+        raise click.UsageError("--model is empty")
     if options["model"] in (None, "auto"):
         options["model"], why = choose_model()
         click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any, Final, NoReturn
 
@@ -39,15 +40,16 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            os.getcwd()  # everything is relative to it
             return super().invoke(ctx)
         except ColretError as error:
             _fail(str(error), 1)
         except KeyboardInterrupt:
             _fail("interrupted; the index is consistent, run the same command again to go on", INTERRUPTED)
         except BrokenPipeError:
-            # The reader of our output left, as `head` does: nobody is there to be told.
-            sys.stderr.close()
-            sys.exit(1)
+            raise  # the reader of our output left, as `head` does; click ends quietly
+        except OSError as error:  # no working folder any more, or output that cannot be written
+            _fail(f"{error.filename or 'output'}: {error.strerror}; change the folder, or make space", 1)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 
 
+def _index_folder(ctx: click.Context, parameter: click.Parameter, value: str) -> Path:
+    """Return the folder that ``--index`` names; an empty name would be the working folder."""
+    if not value.strip() or "://" in value:
+        raise click.BadParameter("name a folder", ctx, parameter)
+    return Path(value).expanduser() if value.startswith("~/") else Path(value)
+
+
 def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--index``."""
     return click.option(
         "--index",
         "index_path",
-        type=click.Path(path_type=Path),
+        callback=_index_folder,
         default=".colret",
         envvar="COLRET_INDEX",
         show_default=True,
@@ -68,6 +75,8 @@ def load_encoder_of(
     Raises:
         ColretError: If the model cannot be had, or is another one.
     """
+    if model is not None and not model.strip():
+        raise click.UsageError("--model is empty")
     from colret.encoders import load_encoder, pinned_revision
     from colret.encoders.catalogue import SHORTCUTS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from colret.errors import one_line
+from colret.errors import printable
 
 if TYPE_CHECKING:
     from colret.ingest import Progress
@@ -21,7 +21,7 @@ _LINE_SECONDS: Final = 10.0  # between lines where nothing can be redrawn, as in
 def show_path(path: str) -> str:
     """Return ``path`` as short as it can be said from the working folder, on one line."""
     relative = os.path.relpath(path)
-    return one_line(path if relative.startswith("..") else relative)
+    return printable(path if relative.startswith("..") else relative)
 
 
 def show_bytes(n_bytes: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import textwrap
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -23,6 +24,9 @@ from colret_cli.output import count, show_path
 
 if TYPE_CHECKING:
     from colret.search import Explanation, Ranking
+
+
+_BYTE_ORDER_MARK = "\ufeff"  # which some editors put first in a file
 
 
 class _Question(NamedTuple):
@@ -103,10 +107,9 @@ def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Que
     if (text is None) == (queries_file is None):
         raise click.UsageError("give one TEXT, or --queries FILE")
     if text == "-":
-        with click.open_file("-", encoding="utf-8", errors="replace") as stdin:
-            text = stdin.read()
+        text = _stdin_text()
     if text is not None:
-        questions = [_Question(" ".join(text.split()))]
+        questions = [_question(text)]
     else:
         assert queries_file is not None
         questions = _read_file(queries_file)
@@ -115,9 +118,23 @@ def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Que
     return questions
 
 
+def _question(text: str, query_id: str | None = None) -> _Question:
+    """Return a question on one line, in characters that can be written again."""
+    valid = [" ".join(each.split()).encode("utf-8", "replace").decode() for each in (text, query_id or "")]
+    return _Question(valid[0], None if query_id is None else valid[1])
+
+
+def _stdin_text() -> str:
+    if sys.stdin is None:
+        raise click.UsageError("stdin is closed")
+    with click.open_file("-", encoding="utf-8", errors="replace") as stdin:
+        text: str = stdin.read()
+    return text.removeprefix(_BYTE_ORDER_MARK)
+
+
 def _read_file(file: IO[str]) -> list[_Question]:
     try:
-        lines = list(enumerate(file, start=1))
+        lines = list(enumerate(file.read().removeprefix(_BYTE_ORDER_MARK).splitlines(), start=1))
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{file.name}: not UTF-8 text") from error
     return [_read_line(line.strip(), f"{file.name} line {number}") for number, line in lines if line.strip()]
@@ -125,15 +142,15 @@ def _read_file(file: IO[str]) -> list[_Question]:
 
 def _read_line(line: str, place: str) -> _Question:
     if not line.startswith("{"):
-        return _Question(line)
+        return _question(line)
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{place}: not JSON: {error}") from error
     text = value.get("text", value.get("query"))
     if not isinstance(text, str) or not text.strip():
         raise click.UsageError(f'{place}: has no "text"')
-    return _Question(" ".join(text.split()), None if value.get("query_id") is None else str(value["query_id"]))
+    return _question(text, None if value.get("query_id") is None else str(value["query_id"]))
 
 
 def _as_json(question: _Question, ranking: Ranking, explanations: list[Explanation]) -> str:
@@ -159,7 +176,7 @@ def _as_text(question: _Question, ranking: Ranking, explanations: list[Explanati
     everything = ranking.n_scored == ranking.n_pages
     how = "all scored" if everything else f"the {ranking.n_scored:,} likeliest scored"
     lines = [f"{one_line(question.text)}  [{count(ranking.n_pages, 'page')}, {how}]"]
-    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    width = max(20, min(shutil.get_terminal_size((100, 24)).columns, 120))
     for rank, (hit, explained) in enumerate(zip(ranking.hits, explanations, strict=True), start=1):
         file, *others = explained.paths
         also = f"  (also in {count(len(others), 'other file')})" if others else ""

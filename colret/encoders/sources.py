@@ -42,8 +42,8 @@ def find_source(name: str, revision: str | None = None) -> Source:
     Raises:
         ModelError: If it cannot be had.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = _as_folder(name)
+    if folder:
         if revision is not None:
             raise ModelError(name, "a local folder has no revisions", "leave --revision out, or give a hub name")
         return Source(name, folder, None)
@@ -51,6 +51,14 @@ def find_source(name: str, revision: str | None = None) -> Source:
         raise ModelError(name, "no such folder, and not a hub name", f"check the path, {OTHERWISE}")
     folder = _download(name, revision)
     return Source(name, folder, folder.name if _COMMIT.fullmatch(folder.name) else None)
+
+
+def _as_folder(name: str) -> Path | None:
+    try:
+        folder = Path(name).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long for a path, or of nobody's home
+        return None
 
 
 def digest_of(folder: Path) -> str:

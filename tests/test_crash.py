@@ -1,0 +1,190 @@
+"""Death at each write of an ingest: whatever is cut short, nothing is lost, doubled or seen in part."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import pytest
+
+import colret.ingest
+from colret.encoders.text import TextEncoder
+from colret.errors import DocumentError
+from colret.ingest import Progress, ingest
+from colret.reading import open_document
+from colret.removal import remove
+from colret.store import PageStore, settings_for
+from tests.conftest import TOPICS, write_pdf
+from tests.test_ingest import contents, n_rows
+
+WRITES = ("add_pages", "put_documents", "remove_documents", "remove_orphans", "compact")
+
+
+class Death(BaseException):
+    """The process ends here: nothing may catch it."""
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(colret.ingest, "COMMIT_PAGES", 2)
+    monkeypatch.setattr(colret.ingest, "ENCODE_PAGES", 1)
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, write: str, call: int, *, before: bool) -> None:
+    """Let the process die before or after the ``call``-th ``write`` to any store."""
+    real: Callable[..., Any] = getattr(PageStore, write)
+    calls = iter(range(1, 10_000))
+
+    def wrapped(store: PageStore, *arguments: Any) -> Any:
+        now = next(calls) == call
+        if now and before:
+            raise Death
+        result = real(store, *arguments)
+        if now:
+            raise Death
+        return result
+
+    monkeypatch.setattr(PageStore, write, wrapped)
+
+
+def check_whole(store: PageStore) -> None:
+    """Each visible document has all its pages, once."""
+    pages = list(contents(store))
+    for record in store.documents():
+        if record.status == "done":
+            name = Path(record.files[0].path).name
+            assert sum(page.startswith(f"{name}:") for page in pages) == record.n_pages
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("write", WRITES)
+def test_an_ingest_that_dies_at_any_write_is_finished_by_the_next(
+    write: str, before: bool, tmp_path: Path, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    write_pdf(folder / "a.pdf", "first version of a", TOPICS["orbit"], TOPICS["heron"])
+    write_pdf(folder / "b.pdf", TOPICS["violin"])
+    (folder / "torn.pdf").write_text("no PDF")
+    start = PageStore.create(tmp_path / "start", settings_for(embedded.info))
+    ingest([folder], start, embedded)
+    write_pdf(folder / "a.pdf", "second version of a", TOPICS["revenue"], TOPICS["heron"], TOPICS["orbit"])
+    write_pdf(folder / "c.pdf", TOPICS["sourdough"], TOPICS["revenue"])
+    (folder / "b.pdf").rename(folder / "moved.pdf")
+    expected = PageStore.create(tmp_path / "expected", settings_for(embedded.info))
+    ingest([folder], expected, embedded)
+    for call in range(1, 4):
+        shutil.rmtree(tmp_path / "index", ignore_errors=True)
+        shutil.copytree(start.path, tmp_path / "index")
+        with monkeypatch.context() as patch:
+            dying(patch, write, call, before=before)
+            try:
+                ingest([folder], PageStore.open(tmp_path / "index"), embedded)
+            except Death:
+                check_whole(PageStore.open(tmp_path / "index"))
+        store = PageStore.open(tmp_path / "index")
+        ingest([folder], store, embedded)
+        assert contents(store) == contents(expected)
+        assert n_rows(store) == n_rows(expected) == 7
+        check_whole(store)
+
+
+@pytest.mark.parametrize("write", ["add_pages", "put_documents", "remove_documents"])
+def test_a_retry_that_dies_doubles_nothing(
+    write: str, tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document has a record, of its failure, while its pages are being written."""
+    path = tmp_path / "a.pdf"
+    write_pdf(path, *TOPICS.values())
+    with monkeypatch.context() as patch:
+        patch.setattr(colret.ingest, "open_document", _refuse)
+        assert [item.reason for item in ingest([path], store, embedded).skipped] == ["page_unreadable"]
+    with monkeypatch.context() as patch:
+        dying(patch, write, 1, before=False)
+        with pytest.raises(Death):
+            ingest([path], store, embedded, retry_failed=True)
+    store.refresh()
+    check_whole(store)
+    ingest([path], store, embedded, retry_failed=True)
+    assert len(contents(store)) == n_rows(store) == 5
+
+
+def _refuse(path: Path) -> Any:
+    raise DocumentError(path, "is out of sorts", "retry", reason="page_unreadable")
+
+
+def test_removal_that_dies_shows_no_half_document(
+    tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_pdf(tmp_path / "a.pdf", *TOPICS.values())
+    ingest([path], store, embedded)
+    table = type(lancedb.connect(str(store.path)).open_table("pages"))
+    real = table.delete
+    with monkeypatch.context() as patch:
+        deleted: list[str] = []
+
+        def delete(self: Any, where: str) -> Any:
+            if deleted:
+                raise Death
+            deleted.append(where)
+            return real(self, where)
+
+        patch.setattr(table, "delete", delete)
+        with pytest.raises(Death):
+            remove(store, [str(path)])
+    assert contents(store) == {}
+    ingest([path], store, embedded)
+    assert len(contents(store)) == n_rows(store) == 5
+
+
+@pytest.mark.parametrize("version", ["new", "replacing"])
+def test_a_file_that_changes_while_it_is_read_is_not_recorded(
+    version: str, tmp_path: Path, store: PageStore, embedded: TextEncoder
+) -> None:
+    path = write_pdf(tmp_path / "a.pdf", *[f"old {topic}" for topic in TOPICS.values()])
+    if version == "replacing":
+        ingest([path], store, embedded)
+        write_pdf(path, *[f"middle {topic}" for topic in TOPICS.values()])
+    before = contents(store)
+
+    def rewrite(progress: Progress) -> None:
+        if progress.n_pages == 3:
+            write_pdf(path, *[f"new {topic} page" for topic in TOPICS.values()])
+
+    report = ingest([path], store, embedded, on_progress=rewrite)
+    assert [item.reason for item in report.skipped] == ["changed_while_read"]
+    assert contents(store) == before
+    assert n_rows(store) == len(before)
+    ingest([path], store, embedded)
+    pages = store.details([page.row_id for page in store.candidates()])
+    assert [page.words.texts[0] for page in pages] == ["new"] * 5
+    assert n_rows(store) == 5
+
+
+def test_a_file_that_vanished_for_a_moment_is_not_remembered_as_missing(
+    tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_pdf(tmp_path / "a.pdf", TOPICS["orbit"])
+    real = open_document
+
+    def vanish(source: Path) -> Any:
+        source.rename(tmp_path / "elsewhere")
+        return real(source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(colret.ingest, "open_document", vanish)
+        assert [item.reason for item in ingest([path], store, embedded).skipped] == ["missing"]
+    assert store.documents() == []
+    (tmp_path / "elsewhere").rename(path)
+    assert ingest([path], store, embedded).n_added == 1
+
+
+def test_a_wrong_name_is_not_held_against_the_content(tmp_path: Path, store: PageStore, embedded: TextEncoder) -> None:
+    path = write_pdf(tmp_path / "a.png", TOPICS["orbit"])
+    assert ingest([path], store, embedded).n_pages == 1  # a PDF all the same
+    path.rename(tmp_path / "a.pdf")
+    report = ingest([tmp_path / "a.pdf"], store, embedded)
+    assert (report.n_added, report.n_unchanged, report.skipped) == (0, 1, [])
