@@ -9,78 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-import colret
-from colret.documents import check_unchanged, display_path, find_documents
+from colret.documents import check_unchanged, find_documents
 from colret.encoders import Encoder
 from colret.errors import DocumentError, ModelError
 from colret.reading import Document, open_document
+from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole, start_report
 from colret.store import PageStore
-from colret.sync import NewDocument, Plan, make_plan
+from colret.sync import NewDocument, make_plan
 from colret.types import DocumentRecord, EncodedPage, Page, PageRef, SkippedPage
 
 ENCODE_PAGES: Final = 16  # pages encoded together
 COMMIT_PAGES: Final = 64  # pages held before they are written
 MANY_UNREADABLE: Final = 20  # pages in a row, after which a document's others are not tried
-PASSING: Final = frozenset({"missing", "unreadable", "changed_while_read"})  # reasons not to be remembered
 COMMIT_SECONDS: Final = 30.0  # or this long, so that a kill costs little
-
-
-class Skipped(NamedTuple):
-    """A document, or one of its pages, that could not be used."""
-
-    path: str
-    page: int | None  # None: the whole document
-    reason: str
-    message: str
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far an ingest has come."""
-
-    n_documents: int  # to read in this run
-    n_documents_read: int = 0
-    n_pages: int = 0
-    fraction: float = 0.0  # of the bytes to read
-
-
-@dataclass(slots=True)
-class IngestReport:
-    """What an ingest did."""
-
-    n_added: int = 0  # documents
-    n_unchanged: int = 0
-    n_moved: int = 0  # paths that are new for known content
-    n_replaced: int = 0  # documents whose file has other content now
-    n_pages: int = 0
-    n_blank: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Reading:
-    """A document on its way into the index."""
-
-    document: NewDocument
-    n_pages: int = 0
-    n_blank: int = 0
-    n_encoded: int = 0
-    skipped: list[SkippedPage] = field(default_factory=list)
-    failure: DocumentError | None = None
-    finished: bool = False  # every page was read
-
-    @property
-    def path(self) -> str:
-        return display_path(self.document.source.path)
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether it failed for a reason of the moment, which must not be remembered."""
-        return self.failure is not None and self.failure.reason in PASSING
 
 
 def ingest(
@@ -111,7 +56,7 @@ def ingest(
         n_orphans = store.remove_orphans()
         records = store.documents()
         plan = make_plan(sources, records, retry_failed=retry_failed)
-        report = _report(plan, problems)
+        report = start_report(plan, problems)
         if plan.new:  # before that, an encoder may not even be loaded
             store.check_encoder(encoder.info)
             known = {record.doc_id for record in records}
@@ -128,18 +73,6 @@ def ingest(
         if n_orphans or plan.new or plan.updated or obsolete:
             store.compact()
     return report
-
-
-def _report(plan: Plan, problems: Sequence[DocumentError]) -> IngestReport:
-    report = IngestReport(n_unchanged=plan.n_unchanged, n_moved=plan.n_moved)
-    report.skipped += [_skipped(error) for error in [*problems, *plan.unreadable]]
-    for record in plan.flawed:
-        report.skipped += _told(record, record.files[0].path)
-    return report
-
-
-def _skipped(error: DocumentError) -> Skipped:
-    return Skipped(error.subject, None, error.reason, f"{error.problem}; {error.remedy}")
 
 
 class _Run:
@@ -159,9 +92,9 @@ class _Run:
         self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
         self._report = report
         self._on_progress = on_progress
-        self._read: list[tuple[_Reading, Page]] = []
+        self._read: list[tuple[Reading, Page]] = []
         self._encoded: list[EncodedPage] = []
-        self._waiting: list[_Reading] = []  # documents whose record is still to be written
+        self._waiting: list[Reading] = []  # documents whose record is still to be written
         self._committed_at = time.monotonic()
 
     def read(self, documents: Sequence[NewDocument]) -> None:
@@ -170,7 +103,7 @@ class _Run:
         progress = Progress(n_documents=len(documents))
         bytes_before = 0
         for document in documents:
-            reading = _Reading(document)
+            reading = Reading(document)
             self._waiting.append(reading)
             for number in self._read_pages(reading):
                 progress.n_pages += 1
@@ -182,7 +115,7 @@ class _Run:
         self._encode()
         self._commit()
 
-    def _read_pages(self, reading: _Reading) -> Iterator[int]:
+    def _read_pages(self, reading: Reading) -> Iterator[int]:
         """Read a document's pages into the batch; yield the number of each when it is done with."""
         try:
             with open_document(reading.document.source.path) as document:
@@ -200,7 +133,7 @@ class _Run:
             reading.failure = error
         reading.finished = True
 
-    def _read_page(self, reading: _Reading, document: Document, number: int) -> bool:
+    def _read_page(self, reading: Reading, document: Document, number: int) -> bool:
         """Read a page into the batch; return whether that was possible."""
         info = self._encoder.info
         ref = PageRef(reading.document.doc_id, number)
@@ -230,7 +163,7 @@ class _Run:
             else:
                 reading.n_blank += 1
 
-    def _encode_one_by_one(self, batch: Sequence[tuple[_Reading, Page]], error: ModelError) -> None:
+    def _encode_one_by_one(self, batch: Sequence[tuple[Reading, Page]], error: ModelError) -> None:
         """Find the page that the model failed on; the others keep their place."""
         if len(batch) == 1:
             [(reading, page)] = batch
@@ -253,13 +186,13 @@ class _Run:
         self._store.add_pages(self._encoded)
         complete = [reading for reading in self._waiting if reading.finished]
         lasting = [reading for reading in complete if not reading.may_pass]
-        records = [_record(reading) for reading in lasting]
+        records = [make_record(reading) for reading in lasting]
         self._store.put_documents([*records, *self._replaced(records)])
         for reading, record in zip(lasting, records, strict=True):
-            _note(self._report, reading, record)
+            note(self._report, reading, record)
         for reading in complete:
             if reading.failure and reading.may_pass:  # what it wrote stays unseen, and goes at the end
-                self._report.skipped.append(_skipped(reading.failure))
+                self._report.skipped.append(skipped_whole(reading.failure))
                 self.unsettled.update(file.path for file in reading.document.files)
         self._waiting = [reading for reading in self._waiting if not reading.finished]
         self._encoded = []
@@ -270,42 +203,3 @@ class _Run:
         paths = {file.path for record in records for file in record.files}
         old = {self._obsolete[path].doc_id: self._obsolete[path] for path in paths & self._obsolete.keys()}
         return [replace(record, status="replaced", files=()) for record in old.values()]
-
-
-def _record(reading: _Reading) -> DocumentRecord:
-    """Return the commit record of a document; without any usable page it has failed."""
-    first = reading.skipped[0] if reading.skipped else None
-    if reading.failure:
-        status, reason = "failed", str(reading.failure.reason)
-        message = f"{reading.failure.problem}; {reading.failure.remedy}"
-    elif first and not reading.n_encoded and not reading.n_blank:
-        status, reason, message = "failed", str(first.reason), f"page {first.number}: {first.message}"
-    else:
-        status, reason, message = "done", "", ""
-    return DocumentRecord(
-        doc_id=reading.document.doc_id,
-        files=reading.document.files,
-        size=reading.document.source.size,
-        n_pages=reading.n_pages,
-        n_blank=reading.n_blank,
-        status=status,
-        reason=reason,
-        message=message,
-        tool_version=colret.__version__,
-        skipped=tuple(reading.skipped),
-    )
-
-
-def _note(report: IngestReport, reading: _Reading, record: DocumentRecord) -> None:
-    report.skipped += _told(record, reading.path)
-    if record.status == "done":
-        report.n_added += 1
-        report.n_pages += reading.n_encoded
-        report.n_blank += reading.n_blank
-
-
-def _told(record: DocumentRecord, path: str) -> list[Skipped]:
-    """Return what of a document could not be used: all of it, or some pages."""
-    if record.status == "failed":
-        return [Skipped(path, None, record.reason, record.message)]
-    return [Skipped(path, page.number, page.reason, page.message) for page in record.skipped]

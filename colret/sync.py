@@ -49,8 +49,9 @@ def make_plan(sources: Sequence[SourceFile], records: Iterable[DocumentRecord], 
     """
     plan = Plan()
     known = {record.doc_id: record for record in records}
-    holders = _identify(sources, known, plan)
-    looked_at = {file.path for held in holders.values() for file in held}
+    emptied: set[str] = set()  # paths that hold nothing now
+    holders = _identify(sources, known, plan, emptied)
+    looked_at = {file.path for held in holders.values() for file in held} | emptied
     for record in known.values():
         files = _holders_now(record, holders.get(record.doc_id, {}), looked_at)
         if not files:
@@ -79,7 +80,7 @@ def _holders_now(
 
 
 def _identify(
-    sources: Sequence[SourceFile], known: dict[str, DocumentRecord], plan: Plan
+    sources: Sequence[SourceFile], known: dict[str, DocumentRecord], plan: Plan, emptied: set[str]
 ) -> dict[str, dict[DocumentFile, SourceFile]]:
     """Return the files that hold each document; the unreadable ones go into the plan."""
     seen = {(file, record.size): record.doc_id for record in known.values() for file in record.files}
@@ -90,6 +91,8 @@ def _identify(
             doc_id = seen.get((file, source.size)) or document_id(source.path)
         except DocumentError as error:
             plan.unreadable.append(error)
+            if error.reason == "empty_file":
+                emptied.add(file.path)
         else:
             holders.setdefault(doc_id, {})[file] = source
     return holders

@@ -13,9 +13,10 @@ import pytest
 import colret.ingest
 from colret.encoders.text import TextEncoder
 from colret.errors import DocumentError
-from colret.ingest import Progress, ingest
+from colret.ingest import ingest
 from colret.reading import open_document
 from colret.removal import remove
+from colret.report import Progress
 from colret.store import PageStore, settings_for
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import contents, n_rows

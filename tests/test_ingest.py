@@ -19,8 +19,9 @@ import colret.ingest
 from colret.encoders import Encoder
 from colret.encoders.text import TextEncoder, load_embedded
 from colret.errors import ModelError, StoreError
-from colret.ingest import IngestReport, Progress, ingest
+from colret.ingest import ingest
 from colret.reading import open_document
+from colret.report import IngestReport, Progress
 from colret.search import rank
 from colret.store import PageStore, settings_for
 from colret.types import EncoderInfo, Page, PageEmbedding, PageRef, QueryEmbedding

@@ -162,3 +162,11 @@ def test_the_plan_needs_no_folder(tmp_path: Path) -> None:
     path = write(tmp_path, "a.pdf", "one")
     source = SourceFile(path, 3, path.stat().st_mtime_ns)
     assert make_plan([source], [recorded(path)], retry_failed=False) == Plan(n_unchanged=1)
+
+
+def test_a_file_that_was_emptied_holds_its_document_no_more(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.pdf", "one")
+    record = recorded(path)
+    write(tmp_path, "a.pdf", "")
+    found = plan(tmp_path, [record])
+    assert found.obsolete == [record]

@@ -24,7 +24,7 @@ from colret_cli.output import ProgressLine, count, show_bytes, show_path
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
-    from colret.ingest import IngestReport
+    from colret.report import IngestReport
     from colret.store import PageStore
     from colret.types import Codec, IndexInfo
 

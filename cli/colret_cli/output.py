@@ -12,7 +12,7 @@ import click
 from colret.errors import printable
 
 if TYPE_CHECKING:
-    from colret.ingest import Progress
+    from colret.report import Progress
 
 _REDRAW_SECONDS: Final = 0.2
 _LINE_SECONDS: Final = 10.0  # between lines where nothing can be redrawn, as in a log file
