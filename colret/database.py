@@ -21,6 +21,7 @@ from colret.schema import (
 )
 from colret.types import IndexSettings
 
+_OWN_ENTRIES = frozenset({"pages.lance", "documents.lance", "settings.lance", "writer.lock"})
 _DAMAGED = "if it stays, the index is damaged: ingest into a new --index"
 
 
@@ -43,8 +44,13 @@ def create_tables(path: Path, settings: IndexSettings) -> Tables:
         StoreError: If there is an index already, tables of somebody else's lie there, or the
             folder cannot be written.
     """
+    if path.exists() and not path.is_dir():
+        raise StoreError(path, "is not a folder", "name a new or empty folder as --index")
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
+        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in _OWN_ENTRIES)
+    if foreign:  # deleting an index must never mean deleting somebody's documents
+        raise StoreError(path, f"holds other things, such as {foreign[0]}", "name a new or empty folder as --index")
     with exclusive(path), explained(path):
         database = _connect(path)
         if _settings_rows(database) is not None:
@@ -67,11 +73,12 @@ def open_tables(path: Path) -> Tables:
     """
     with explained(path):
         if not path.is_dir():
-            raise StoreError(path, "no index here", "make one with: colret ingest FOLDER")
+            raise StoreError(path, "no index here", f"make one with: colret ingest FOLDER --index {path}")
         database = _connect(path)
         rows = _settings_rows(database)
     if rows is None:
-        raise StoreError(path, "not a finished colret index", "make one with: colret ingest FOLDER")
+        remedy = f"make one with: colret ingest FOLDER --index {path}"
+        raise StoreError(path, "not a finished colret index", remedy)
     settings = read_settings(path, rows)
     with explained(path):
         return Tables(database.open_table("pages"), database.open_table("documents"), settings)

@@ -111,6 +111,8 @@ class _Run:
                 self._on_progress(progress)
             bytes_before += document.source.size
             progress.n_documents_read += 1
+            progress.fraction = bytes_before / total
+            self._on_progress(progress)
             self._commit_if_due()
         self._encode()
         self._commit()

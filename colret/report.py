@@ -41,7 +41,7 @@ class IngestReport:
 
     n_added: int = 0  # documents
     n_unchanged: int = 0
-    n_moved: int = 0  # paths that are new for known content
+    n_moved: int = 0  # further paths of content that is in the index: copies and renamed files
     n_replaced: int = 0  # documents whose file has other content now
     n_pages: int = 0
     n_blank: int = 0
@@ -114,6 +114,7 @@ def note(report: IngestReport, reading: Reading, record: DocumentRecord) -> None
     report.skipped += _told(record, reading.path)
     if record.status == "done":
         report.n_added += 1
+        report.n_moved += len(reading.document.files) - 1
         report.n_pages += reading.n_encoded
         report.n_blank += reading.n_blank
 

@@ -169,7 +169,7 @@ def test_an_index_of_another_model_is_told(tmp_path: Path) -> None:
 
 def test_an_index_of_another_format_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(text_model(), tmp_path / "index")
-    monkeypatch.setattr("colret.store.FORMAT_VERSION", 99)
+    monkeypatch.setattr("colret.schema.FORMAT_VERSION", 99)
     check = report(text_model(), index)["index"]
     assert (check.status, "this colret reads format 99" in check.found) == ("error", True)
 

@@ -36,7 +36,7 @@ def info(index_path: Path, as_json: bool) -> None:
     rows = {
         "index": str(index_path),
         "model": f"{settings.model} ({settings.revision})",
-        "query": settings.query_template,
+        "query": "as it is" if settings.query_template == "{}" else settings.query_template,
         "documents": f"{found.n_documents:,} ({found.n_failed} that could not be used)",
         "pages": f"{found.n_pages:,} ({found.n_blank} blank and {found.n_skipped_pages} unreadable ones left out)",
         "vectors": f"{found.n_vectors:,} of {settings.dim} dimensions, {per_page}{kept}",

@@ -152,7 +152,7 @@ def _print_report(report: IngestReport, info: IndexInfo, index_path: Path, secon
     rate = f" ({report.n_pages / seconds:.1f} pages/s)" if report.n_pages else ""
     parts = [f"added {count(report.n_added, 'document')} ({count(report.n_pages, 'page')}, {report.n_blank} blank)"]
     parts += [f"{report.n_unchanged} unchanged"]
-    parts += [f"{report.n_moved} under a new path"] if report.n_moved else []
+    parts += [f"{report.n_moved} copied or renamed"] if report.n_moved else []
     parts += [f"{report.n_replaced} replaced"] if report.n_replaced else []
     parts += [f"{len(report.skipped)} skipped"]
     click.echo(f"{', '.join(parts)}, in {seconds:.1f} s{rate}")

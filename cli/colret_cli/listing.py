@@ -46,5 +46,7 @@ def _as_text(record: DocumentRecord) -> str:
     lines[0] += "  =  ".join(show_path(file.path) for file in record.files)
     if record.reason:
         lines.append(f"{'':14}{record.reason}: {record.message}")
+    if record.status == "failed":  # told above, by its first page
+        return "\n".join(lines)
     lines += [f"{'':14}page {page.number}: {page.reason}: {page.message}" for page in record.skipped]
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,8 +80,12 @@ def load_encoder_of(
         raise click.UsageError("--model is empty")
     from colret.encoders import load_encoder, pinned_revision
     from colret.encoders.catalogue import SHORTCUTS
+    from colret.errors import StoreError
 
     name = SHORTCUTS.get(model, model) if model else store.settings.model
+    if name != store.settings.model and not os.path.isdir(os.path.expanduser(name)):  # no download to refuse it
+        problem = f"was made by {store.settings.model}, not {name}"
+        raise StoreError(store.path, problem, "leave --model out, or ingest into a new --index")
     if name == store.settings.model:
         revision = revision or pinned_revision(store.settings.revision)
     options["image_tokens_only"] = store.settings.page_tokens == "image"

@@ -21,7 +21,7 @@ _LINE_SECONDS: Final = 10.0  # between lines where nothing can be redrawn, as in
 def show_path(path: str) -> str:
     """Return ``path`` as short as it can be said from the working folder, on one line."""
     relative = os.path.relpath(path)
-    return printable(path if relative.startswith("..") else relative)
+    return printable(path if relative.startswith("..") or os.getcwd() == os.sep else relative)
 
 
 def show_bytes(n_bytes: float) -> str:

@@ -137,7 +137,10 @@ def _read_file(file: IO[str]) -> list[_Question]:
         lines = list(enumerate(file.read().removeprefix(_BYTE_ORDER_MARK).splitlines(), start=1))
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{file.name}: not UTF-8 text") from error
-    return [_read_line(line.strip(), f"{file.name} line {number}") for number, line in lines if line.strip()]
+    questions = [_read_line(line.strip(), f"{file.name} line {number}") for number, line in lines if line.strip()]
+    if not questions:
+        raise click.UsageError(f"{file.name}: holds no query")
+    return questions
 
 
 def _read_line(line: str, place: str) -> _Question:
