@@ -108,7 +108,7 @@ def test_each_page_needs_one_scale(n_scales: int) -> None:
 def test_an_error_is_one_line_of_subject_problem_and_remedy() -> None:
     error = StoreError("a\nb.pdf", "is  not\r\ta PDF", "remove\x0b it")
     assert str(error) == r"a\nb.pdf: is not a PDF; remove it"
-    assert (error.subject, error.problem, error.remedy) == ("a b.pdf", "is not a PDF", "remove it")
+    assert (error.subject, error.problem, error.remedy) == ("a\\nb.pdf", "is not a PDF", "remove it")
 
 
 @pytest.mark.parametrize(
