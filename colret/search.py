@@ -24,6 +24,7 @@ DEFAULT_CANDIDATES: Final = 500
 """Pages that the prefilter keeps. An index of no more pages is searched exactly."""
 
 _BLOCK_PAGES = 256  # pages in memory at a time
+_QUERIES_TOGETHER = 64  # that share reads, and whose candidates are in memory
 _ATTEMPTS = 4  # at reading what another process may be compacting
 
 Result = TypeVar("Result")
@@ -92,18 +93,18 @@ def _rank(
     n_pages = store.n_pages()
     if not n_pages:
         raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
-    if n_candidates is None or max(n_candidates, k) >= n_pages:
-        pages = store.candidates()
-        scores = _score(store, queries, pages, device)
-        return [
-            Ranking(_best(query, pages, row, k), n_pages, len(pages))
-            for query, row in zip(queries, scores, strict=True)
-        ]
     rankings = []
-    for query in queries:
-        kept = sorted(store.nearest(mean_direction(query.vectors), max(n_candidates, k)))
-        hits = _best(query, kept, _score(store, [query], kept, device)[0], k)
-        rankings.append(Ranking(hits, n_pages, len(kept)))
+    for start in range(0, len(queries), _QUERIES_TOGETHER):
+        group = queries[start : start + _QUERIES_TOGETHER]
+        if n_candidates is None or max(n_candidates, k) >= n_pages:
+            kept = [store.candidates()] * len(group)
+        else:
+            kept = [sorted(store.nearest(mean_direction(query.vectors), max(n_candidates, k))) for query in group]
+        scores = _score(store, group, kept, device)
+        rankings += [
+            Ranking(_best(query, pages, row, k), n_pages, len(pages))
+            for query, pages, row in zip(group, kept, scores, strict=True)
+        ]
     return rankings
 
 
@@ -151,13 +152,23 @@ def read_vectors(store: PageStore, pages: Sequence[Candidate]) -> Multivectors:
     return decode(store.vectors([page.row_id for page in pages]), store.settings.dim, store.settings.codec)
 
 
-def _score(store: PageStore, queries: Sequence[QueryEmbedding], pages: Sequence[Candidate], device: str) -> Float32:
-    """Return the MaxSim of each query with each page, (queries, pages); a block of pages is read once for all."""
-    scores = np.empty((len(queries), len(pages)), np.float32)
+def _score(
+    store: PageStore, queries: Sequence[QueryEmbedding], kept: Sequence[Sequence[Candidate]], device: str
+) -> list[Float32]:
+    """Return the MaxSim of each query with each page kept for it; a page is read once for all queries.
+
+    A page's score does not depend on what else is scored, so sharing the reads changes nothing.
+    """
+    pages = sorted(set().union(*kept))
+    place = {page: i for i, page in enumerate(pages)}
+    places = [np.array([place[page] for page in each], np.int64) for each in kept]  # ascending, as kept is sorted
+    scores = [np.empty(len(each), np.float32) for each in kept]
     for start in range(0, len(pages), _BLOCK_PAGES):
         block = read_vectors(store, pages[start : start + _BLOCK_PAGES])
-        for i, query in enumerate(queries):
-            scores[i, start : start + len(block)] = maxsim(query.vectors, block, device=device)
+        for query, own, row in zip(queries, places, scores, strict=True):
+            first, last = np.searchsorted(own, [start, start + len(block)])
+            if first < last:
+                row[first:last] = maxsim(query.vectors, block.select(own[first:last] - start), device=device)
     return scores
 
 

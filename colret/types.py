@@ -147,6 +147,16 @@ class Multivectors:
         values = self.values[self.offsets[i] : self.offsets[i + 1]]
         return np.asarray(values.astype(np.float32) * self.scales[i])
 
+    def select(self, indices: Int64) -> Multivectors:
+        """Return the pages at ascending ``indices``; all of them are returned as they are."""
+        if len(indices) == len(self):
+            return self
+        lengths = np.diff(self.offsets)[indices]
+        offsets = np.zeros(len(indices) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        rows = np.repeat(self.offsets[indices] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Multivectors(self.values[rows], offsets, self.scales[indices])
+
     @classmethod
     def pack(cls, pages: Sequence[NDArray[np.float32]]) -> Multivectors:
         """Pack float32 multivectors, each (P, D) with its own P >= 1."""

@@ -106,6 +106,18 @@ def test_queries_together_rank_as_alone(index: PageStore, monkeypatch: pytest.Mo
     assert [rank(index, [query], k=N, n_candidates=None)[0] for query in queries] == together
 
 
+def test_queries_with_other_candidates_rank_together_as_alone(
+    index: PageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [random_query(seed, 1 + seed % 5) for seed in range(9)]
+    alone = [rank(index, [query], k=8, n_candidates=11)[0] for query in queries]
+    assert len({tuple(hit.ref for hit in ranking.hits) for ranking in alone}) > 1
+    for block, together in ((7, 4), (256, 64), (1, 9)):
+        monkeypatch.setattr(colret.search, "_BLOCK_PAGES", block)
+        monkeypatch.setattr(colret.search, "_QUERIES_TOGETHER", together)
+        assert rank(index, queries, k=8, n_candidates=11) == alone
+
+
 def test_what_is_being_written_is_not_found(index: PageStore, tmp_path: Path) -> None:
     store = PageStore.create(tmp_path / "index", SETTINGS)
     store.add_pages([encoded("done", number) for number in range(1, 5)])

@@ -153,3 +153,11 @@ def test_a_document_error_survives_the_trip_between_processes(
 def test_every_error_of_colret_is_caught_as_one(kind: type[ColretError]) -> None:
     with pytest.raises(ColretError, match=r"^index: is damaged; make it anew$"):
         raise kind("index", "is damaged", "make it anew")
+
+
+def test_a_selection_has_the_pages_chosen() -> None:
+    pages = [np.full((n, 2), n, np.float32) for n in (1, 3, 2, 5)]
+    packed = Multivectors.pack(pages)
+    chosen = packed.select(np.array([1, 3]))
+    assert [chosen.page(i).tolist() for i in range(2)] == [pages[1].tolist(), pages[3].tolist()]
+    assert packed.select(np.arange(4)) is packed
