@@ -48,8 +48,8 @@ smoke: $(READY) ## Install the built wheel elsewhere and start it
 	@rm -rf build/smoke && mkdir -p build/smoke
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/smoke .
 	@$(PYTHON) -m venv build/smoke/venv
-	@build/smoke/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps build/smoke/*.whl
 	@build/smoke/venv/bin/python -m pip install --quiet --disable-pip-version-check click
+	@build/smoke/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps build/smoke/*.whl
 	cd build/smoke && venv/bin/colret --help >/dev/null && venv/bin/colret --version
 
 figures: $(READY) ## Measure retrieval on labelled sets: make figures DATA="FOLDER..."
