@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from colret.documents import check_unchanged, find_documents
-from colret.encoders import Encoder
+from colret.encoders import Encoder, blamed_on_model
 from colret.errors import DocumentError, ModelError
 from colret.reading import Document, open_document
 from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole, start_report
@@ -154,7 +154,8 @@ class _Run:
         if not batch:
             return
         try:
-            embeddings = self._encoder.encode_pages([page for _, page in batch])
+            with blamed_on_model(batch[0][1].ref.page_id):
+                embeddings = self._encoder.encode_pages([page for _, page in batch])
         except ModelError as error:
             self._encode_one_by_one(batch, error)
             return

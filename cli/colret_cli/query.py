@@ -80,12 +80,14 @@ def query(
         raise click.UsageError("--exact scores every page: leave --candidates out")
     questions = _read_questions(text, queries_file)
 
+    from colret.encoders import blamed_on_model
     from colret.search import DEFAULT_CANDIDATES, explain, rank  # heavy: not before usage is checked
 
     store = open_store(index_path)
     encoder = load_encoder_of(store, device=device, model=model)
     n_candidates = None if exact else candidates or DEFAULT_CANDIDATES
-    embeddings = usage_errors(lambda: encoder.encode_queries([question.text for question in questions]))
+    with blamed_on_model(store.settings.model, but=(click.UsageError,)):
+        embeddings = usage_errors(lambda: encoder.encode_queries([question.text for question in questions]))
     rankings = rank(store, embeddings, k=k, n_candidates=n_candidates, device=_scoring_device(device))
     for question, embedding, ranking in zip(questions, embeddings, rankings, strict=True):
         explanations = explain(store, embedding, ranking.hits)

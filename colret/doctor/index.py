@@ -16,9 +16,9 @@ _FULL, _LOW = 100e6, 1e9  # bytes left: of no use, and enough for some thousand 
 
 def open_index(path: Path) -> tuple[PageStore | None, Check]:
     """Open the index at ``path`` if there is one, and say what it is."""
-    if not PageStore.exists(path):
-        return None, Check("index", "ok", f"none at {path} yet")
     try:
+        if not PageStore.exists(path):
+            return None, Check("index", "ok", f"none at {path} yet")
         store = PageStore.open(path)
         info = store.info()
     except StoreError as error:

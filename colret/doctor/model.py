@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from colret.doctor.checks import Check, failed
-from colret.encoders import Encoder, load_encoder
+from colret.encoders import Encoder, blamed_on_model, load_encoder
 from colret.errors import ColretError
 from colret.scoring import int8_product_is_exact, int8_scale, maxsim, normalize_rows, quantize
 from colret.types import Float32, Multivectors, Page, PageRef, Words
@@ -46,8 +46,9 @@ def check_batches(encoder: Encoder) -> Check:
     """Encode two pages alone and together: no vector may depend on the company."""
     pages = _test_pages(encoder.info.reads)
     try:
-        together = encoder.encode_pages(pages)
-        alone = [encoder.encode_pages([page])[0] for page in pages]
+        with blamed_on_model(encoder.info.name):
+            together = encoder.encode_pages(pages)
+            alone = [encoder.encode_pages([page])[0] for page in pages]
     except ColretError as error:
         return failed("batches", error)
     differences = [_difference(one.vectors, other.vectors) for one, other in zip(alone, together, strict=True)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from colret.encoders.catalogue import SHORTCUTS
@@ -11,7 +12,7 @@ from colret.encoders.devices import choose_placement
 from colret.encoders.embedded import EMBEDDED
 from colret.encoders.sources import find_source
 from colret.encoders.text_checkpoints import is_text_checkpoint
-from colret.errors import ModelError
+from colret.errors import ColretError, ModelError
 from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 
 
@@ -72,15 +73,41 @@ def load_encoder(
         _refuse_image_tokens(name, image_tokens_only)
         return load_embedded(device=device, dtype=dtype)
     placement = choose_placement(device, dtype, batch_size)  # refuses nonsense before a long download
-    source = find_source(SHORTCUTS.get(name, name), revision)
-    if is_text_checkpoint(source):
-        from colret.encoders.text import open_text
+    with blamed_on_model(name):
+        source = find_source(SHORTCUTS.get(name, name), revision)
+        if is_text_checkpoint(source):
+            from colret.encoders.text import open_text
 
-        _refuse_image_tokens(source.name, image_tokens_only)
-        return open_text(source, device=device, dtype=dtype)
-    from colret.encoders.colpali import open_colpali
+            _refuse_image_tokens(source.name, image_tokens_only)
+            return open_text(source, device=device, dtype=dtype)
+        from colret.encoders.colpali import open_colpali
 
-    return open_colpali(source, placement, image_tokens_only=image_tokens_only)
+        return open_colpali(source, placement, image_tokens_only=image_tokens_only)
+
+
+@contextmanager
+def blamed_on_model(subject: str, *, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn whatever a model's own code raises into one line about ``subject``.
+
+    Checkpoints run a good part of transformers, peft and torch, which have no common error for a
+    damaged or unfit one: this is the boundary where all of it is told.
+
+    Args:
+        subject: The model, or the page it was to encode.
+        but: Exceptions that mean something else and pass.
+
+    Raises:
+        ModelError: Instead of any other exception.
+    """
+    try:
+        yield
+    except ColretError:
+        raise
+    except but:
+        raise
+    except Exception as error:
+        problem = f"the model failed: {type(error).__name__}: {error}"
+        raise ModelError(subject, problem, "choose another checkpoint, or use --model embedded") from error
 
 
 def _refuse_image_tokens(name: str, image_tokens_only: bool) -> None:

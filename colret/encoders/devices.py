@@ -48,6 +48,8 @@ def _choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise ValueError(f"unknown device {name!r}: use auto, cpu, cuda, cuda:N or mps") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"unknown device {name!r}: use auto, cpu, cuda, cuda:N or mps")
     missing = (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()) or (
         device.type == "mps" and not torch.backends.mps.is_available()
     )

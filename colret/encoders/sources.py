@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +47,8 @@ def find_source(name: str, revision: str | None = None) -> Source:
     if folder:
         if revision is not None:
             raise ModelError(name, "a local folder has no revisions", "leave --revision out, or give a hub name")
-        return Source(name, folder, None)
+        # Absolute, for an index to find it again from anywhere.
+        return Source(os.path.abspath(folder), folder, None)
     if not _HUB_NAME.fullmatch(name):
         raise ModelError(name, "no such folder, and not a hub name", f"check the path, {OTHERWISE}")
     folder = _download(name, revision)

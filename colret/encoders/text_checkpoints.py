@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from colret.encoders.checkpoints import is_adapter
@@ -127,8 +127,15 @@ def _modules(source: Source) -> list[tuple[str, str]]:
         return []
     try:
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return [(str(entry["type"]).rpartition(".")[2], str(entry["path"])) for entry in entries]
+        modules = [(str(entry["type"]).rpartition(".")[2], str(entry["path"])) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(
             source.name, f"modules.json cannot be read: {error!r}", f"download it again, {OTHERWISE}"
         ) from error
+    for _, module in modules:
+        if PurePosixPath(module).is_absolute() or ".." in PurePosixPath(module).parts:
+            # What lies elsewhere is no part of the checkpoint, and not of the digest an index checks.
+            raise ModelError(
+                source.name, f"modules.json leads out of it, to {module}", f"choose another checkpoint, {OTHERWISE}"
+            )
+    return modules

@@ -28,6 +28,10 @@ def load_tokenizer(name: str, folder: Path) -> tuple[Any, str | None]:
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         # transformers has no error of its own for missing files, nor for a kind without a fast tokenizer.
         raise ModelError(name, f"its tokenizer cannot be loaded: {error}", REMEDY) from error
+    # Without its files transformers makes an empty tokenizer, to which every word is unknown.
+    probe = tokenizer.encode("page", add_special_tokens=False).tokens
+    if not probe or set(probe) == {loaded.unk_token}:
+        raise ModelError(name, "its tokenizer is missing, or knows no words", REMEDY)
     return whole_text(tokenizer), loaded.mask_token or loaded.eos_token
 
 
