@@ -66,6 +66,16 @@ def test_ingest_tells_what_it_did(folder: Path) -> None:
     assert again.stdout.startswith("added 0 documents (0 pages, 0 blank), 3 unchanged, 0 skipped, in ")
 
 
+@pytest.mark.parametrize("size", ["auto", "3"])
+def test_the_batch_size_is_a_number_or_auto(folder: Path, size: str) -> None:
+    from tests.checkpoints import tiny_checkpoint
+
+    arguments = ["ingest", "documents", "--model", str(tiny_checkpoint("colqwen2")), "--batch-size", size]
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "added 3 documents (3 pages" in result.stdout
+
+
 def test_ingest_speaks_json(folder: Path) -> None:
     (folder / "torn.pdf").write_text("no PDF")
     result = run("ingest", "documents", "--json")
@@ -198,7 +208,8 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
         (["ingest"], 2, "Missing argument 'PATH...'"),
         (["ingest", "documents", "--model", "no/such-model"], 1, "no/such-model: "),
         (["ingest", "documents", "--model", "./nowhere"], 1, "./nowhere: "),
-        (["ingest", "documents", "--batch-size", "0"], 2, "'--batch-size'"),
+        (["ingest", "documents", "--batch-size", "0"], 2, "'0' is neither auto nor a number from 1"),
+        (["ingest", "documents", "--batch-size", "many"], 2, "'many' is neither auto nor a number from 1"),
         (["query", "bread", "--index", "none"], 1, "none: no index here; make one with: colret ingest FOLDER"),
         (["query", "bread", "--index", "empty"], 1, "empty: not a finished colret index; "),
         (["query", "bread", "-k", "0"], 2, "'-k'"),

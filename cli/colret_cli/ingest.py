@@ -38,6 +38,15 @@ def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str,
     return tuple(map(Path, values))
 
 
+def _as_batch_size(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    """Return the number; None, which the library takes for its own choice, for "auto"."""
+    if value == "auto":
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is neither auto nor a number from 1", ctx, parameter)
+    return int(value)
+
+
 @click.command()
 @click.argument("paths", nargs=-1, required=True, callback=_as_paths, metavar="PATH...")
 @index_option
@@ -49,8 +58,10 @@ def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str,
 @click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
 @click.option(
     "--batch-size",
-    type=click.IntRange(min=1),
-    help="Pages encoded together.  [default: what suits the device]",
+    default="auto",
+    show_default=True,
+    callback=_as_batch_size,
+    help="Pages that a vision model encodes together: a number, or auto for what suits the device.",
 )
 @click.option(
     "--codec",
