@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from colret.encoders import load_encoder
 from colret.encoders.embedded import embedded_folder
+from colret.encoders.families import FAMILY_NAMES
 from colret.errors import ModelError
 from colret_cli.main import cli
 from tests.checkpoints import tiny_checkpoint
@@ -31,12 +32,16 @@ def plain(tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_text_checkpoint("bert"), tmp_path / "bert"))
 
 
-def test_a_text_checkpoint_without_its_tokenizer_is_refused(plain: Path) -> None:
+@pytest.mark.parametrize("family", ["bert", *FAMILY_NAMES])
+def test_a_checkpoint_without_its_tokenizer_is_refused(family: str, tmp_path: Path) -> None:
     """Transformers makes an empty one, to which every word is unknown: all pages would be alike."""
-    for path in [*plain.glob("tokenizer*"), *plain.glob("vocab*"), *plain.glob("special_tokens*")]:
+    made = tiny_text_checkpoint(family) if family == "bert" else tiny_checkpoint(family)
+    folder = Path(shutil.copytree(made, tmp_path / "checkpoint"))
+    for path in [*folder.glob("tokenizer*"), *folder.glob("vocab*"), *folder.glob("special_tokens*")]:
         path.unlink()
-    with pytest.raises(ModelError, match=r"its tokenizer (is missing, or knows no words|cannot be loaded)"):
-        load_encoder(str(plain))
+    refused = r"its (tokenizer is missing, or knows no words|tokenizer cannot be loaded|processor cannot be loaded)"
+    with pytest.raises(ModelError, match=refused):
+        load_encoder(str(folder))
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/elsewhere"])

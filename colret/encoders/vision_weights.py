@@ -34,6 +34,10 @@ def load_processor(checkpoint: Checkpoint) -> Any:
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         # transformers has no error of its own for a missing or unfit tokenizer or image processor.
         raise ModelError(checkpoint.name, f"its processor cannot be loaded: {error}", REMEDY) from error
+    known = processor.tokenizer.tokenize("page")
+    if not known or set(known) == {processor.tokenizer.unk_token}:
+        # Without its files transformers makes an empty one, which turns every query into nothing.
+        raise ModelError(checkpoint.name, "its tokenizer is missing, or knows no words", REMEDY)
     size = processor.image_processor.size
     if checkpoint.family.max_pixels:
         size["longest_edge"] = min(size["longest_edge"], checkpoint.family.max_pixels)
