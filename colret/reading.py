@@ -65,7 +65,7 @@ class Document:
 
 
 def open_document(path: Path) -> Document:
-    """Open the PDF or image at ``path``; which of both, its name says.
+    """Open the PDF or image at ``path``; which of both, its first bytes say.
 
     Raises:
         DocumentError: It cannot be opened, with the reason.

@@ -93,13 +93,12 @@ def _rank(
     n_pages = store.n_pages()
     if not n_pages:
         raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
+    n_kept = n_pages if n_candidates is None else max(n_candidates, k)
+    every_page = store.candidates() if n_kept >= n_pages else None
     rankings = []
     for start in range(0, len(queries), _QUERIES_TOGETHER):
         group = queries[start : start + _QUERIES_TOGETHER]
-        if n_candidates is None or max(n_candidates, k) >= n_pages:
-            kept = [store.candidates()] * len(group)
-        else:
-            kept = [sorted(store.nearest(mean_direction(query.vectors), max(n_candidates, k))) for query in group]
+        kept = [every_page or sorted(store.nearest(mean_direction(query.vectors), n_kept)) for query in group]
         scores = _score(store, group, kept, device)
         rankings += [
             Ranking(_best(query, pages, row, k), n_pages, len(pages))
