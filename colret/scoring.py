@@ -4,24 +4,25 @@ MaxSim of a query q and a page p is the sum, over the T query tokens, of the lar
 similarity that the token has with any of the page's P vectors (ColBERT, Khattab and
 Zaharia 2020, eq. 3). Pages are packed (``Multivectors``), so it is one matrix product and
 a maximum over segments; on a CPU a page's score never depends on the pages scored with it.
+Pages coded as small integers are multiplied by a query rounded to int8, each token with its
+own step: integers do not depend on the order of a sum, so neither do scores.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colret import kernels
+from colret.products import BLOCK_VECTORS, agreement_sums, best_products, blocks, integers
 from colret.types import Float32, Int64, Multivectors
 
 if TYPE_CHECKING:
     import torch
 
-BLOCK_VECTORS = 25_600
-"""Page vectors per matrix product: the product of a block stays in the processor's cache."""
+_CODES = ("int8", "int4", "binary")  # codings of small integers, whose products are exact
 
 
 def normalize_rows(vectors: NDArray[np.float32]) -> Float32:
@@ -66,16 +67,21 @@ def int8_scale(vectors: NDArray[np.float32]) -> np.float32:
     return np.float32(max(float(np.abs(vectors).max(initial=0.0)), 1e-12) / 127.0)
 
 
-def maxsim(query: Float32, pages: Multivectors, *, device: str = "cpu") -> Float32:
+def maxsim(query: Float32, pages: Multivectors, *, rows: Int64 | None = None, device: str = "cpu") -> Float32:
     """Return the MaxSim of one query with each page.
 
     Args:
         query: (T, D) float32, unit rows.
-        pages: C pages.
+        pages: Any number of pages.
+        rows: (C,) which of them, in any order and as often as wanted; all by default.
         device: "cpu", or a torch device for half-precision scoring there.
 
     Returns:
         (C,) float32, each between -T and T but for the codec's rounding.
+
+    Raises:
+        ValueError: If the query is empty or of another dimension than the pages.
+        IndexError: If ``rows`` names pages that are not there.
 
     Example:
         >>> import numpy as np
@@ -83,116 +89,111 @@ def maxsim(query: Float32, pages: Multivectors, *, device: str = "cpu") -> Float
         >>> maxsim(np.float32([[0, 1], [-1, 0]]), Multivectors.pack([page]))
         array([1.], dtype=float32)
     """
-    best = maxima(query, pages, device=device)  # (C, T)
+    best = maxima(query, pages, rows=rows, device=device)  # (C, T)
     return np.asarray(best.sum(axis=1, dtype=np.float64), np.float32)
 
 
-def maxima(query: Float32, pages: Multivectors, *, device: str = "cpu") -> Float32:
+def maxima(query: Float32, pages: Multivectors, *, rows: Int64 | None = None, device: str = "cpu") -> Float32:
     """Return, for each page and query token, the similarity of the page's nearest vector.
 
-    Args:
-        query: (T, D) float32, unit rows.
-        pages: C pages.
-        device: As for ``maxsim``.
+    Arguments and errors as for ``maxsim``.
 
     Returns:
         (C, T) float32.
-
-    Raises:
-        ValueError: If the query is empty or of another dimension than the pages.
     """
+    _check(query, pages, rows)
+    if not (len(pages) if rows is None else len(rows)):
+        return np.empty((0, len(query)), np.float32)
+    if device != "cpu":
+        return _maxima_on_device(query, pages, rows, device)
+    if pages.coding in _CODES:
+        return _maxima_of_codes(query, pages, rows)
+    return _maxima_of_floats(query, pages, rows)
+
+
+def hamming_maxsim(query: Float32, pages: Multivectors, *, rows: Int64 | None = None) -> Float32:
+    """Return the MaxSim of the signs of a query with the signs of each page.
+
+    The similarity of two vectors is 1 - 2h / D, h being the number of dimensions whose signs
+    differ (the Hamming distance): between -1 and 1 as a cosine is. Zero counts as positive.
+
+    Args:
+        query: (T, D) float32.
+        pages: In binary.
+        rows: As for ``maxsim``.
+
+    Returns:
+        (C,) float32. Errors as for ``maxsim``.
+    """
+    _check(query, pages, rows)
+    if pages.coding != "binary":
+        raise ValueError(f"signs are wanted, and the pages are in {pages.coding}")
+    signs = np.where(query >= 0, np.int8(1), np.int8(-1))
+    return np.asarray(agreement_sums(signs, pages, rows) / pages.dim, np.float32)
+
+
+def float_vectors(pages: Multivectors, i: int) -> Float32:
+    """Return the (P, D) float32 vectors of page ``i``."""
+    values = pages.values[pages.offsets[i] : pages.offsets[i + 1]]
+    numbers = integers(values, pages) if pages.coding in _CODES else values
+    return np.asarray(numbers.astype(np.float32) * pages.scales[i])
+
+
+def _check(query: Float32, pages: Multivectors, rows: Int64 | None) -> None:
     if query.ndim != 2 or len(query) == 0:
         raise ValueError("a query needs at least one vector")
-    if len(pages) == 0:
-        return np.empty((0, len(query)), np.float32)
-    if query.shape[1] != pages.values.shape[1]:
-        raise ValueError(f"query has {query.shape[1]} dimensions, pages have {pages.values.shape[1]}")
-    if device != "cpu":
-        return _maxima_on_device(query, pages, device)
-    # At D = 1 a transposed matrix looks like its own transpose, and _int_mm mistakes it.
-    if pages.values.dtype == np.int8 and query.shape[1] > 1 and int8_product_is_exact():
-        return _maxima_int8(query, pages)
-    return _maxima_float32(query, pages)
+    if len(pages) and query.shape[1] != pages.dim:
+        raise ValueError(f"query has {query.shape[1]} dimensions, pages have {pages.dim}")
+    if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < len(pages):
+        raise IndexError(f"rows must be from 0 to {len(pages) - 1}")
 
 
-def _maxima_float32(query: Float32, pages: Multivectors) -> Float32:
-    """One product per page: its shape, and so its rounding, is the page's own."""
-    best = np.empty((len(pages), len(query)), np.float32)
-    for i, (start, end) in enumerate(zip(pages.offsets[:-1], pages.offsets[1:], strict=True)):
-        best[i] = (query @ pages.values[start:end].astype(np.float32).T).max(axis=1)
-    return best * pages.scales[:, None]
-
-
-def _maxima_int8(query: Float32, pages: Multivectors) -> Float32:
-    """Integer products are exact, so blocks cannot change a score."""
-    import torch
-
+def _maxima_of_codes(query: Float32, pages: Multivectors, rows: Int64 | None) -> Float32:
     token_scales = np.array([int8_scale(token) for token in query], np.float32)
-    codes = torch.from_numpy(quantize(query, token_scales[:, None]))  # (T, D)
-    best = np.empty((len(pages), len(query)), np.int32)
-    for first, last in _blocks(pages.offsets, BLOCK_VECTORS * 64 // max(len(query), 64)):
-        start, end = pages.offsets[first], pages.offsets[last]
-        block = torch.from_numpy(pages.values[start:end])
-        product = torch._int_mm(codes, block.T).numpy()  # (T, vectors of the block)
-        starts = pages.offsets[first:last] - start
-        best[first:last] = np.maximum.reduceat(product, starts, axis=1).T
-    return best.astype(np.float32) * pages.scales[:, None] * token_scales
+    codes = quantize(query, token_scales[:, None])  # (T, D)
+    scales = pages.scales if rows is None else pages.scales[rows]
+    return best_products(codes, pages, rows).astype(np.float32) * scales[:, None] * token_scales
 
 
-def _maxima_on_device(query: Float32, pages: Multivectors, device: str) -> Float32:
+def _maxima_of_floats(query: Float32, pages: Multivectors, rows: Int64 | None) -> Float32:
+    scales = pages.scales if rows is None else pages.scales[rows]
+    if kernels.has_floats():
+        return kernels.best_similarities(np.asarray(query, np.float32), pages, rows) * scales[:, None]
+    best = np.empty((len(scales), len(query)), np.float32)
+    for i, row in enumerate(range(len(pages)) if rows is None else rows.tolist()):
+        # One product a page: its shape, and so its rounding, is the page's own.
+        page = pages.values[pages.offsets[row] : pages.offsets[row + 1]]
+        best[i] = (query @ page.astype(np.float32).T).max(axis=1)
+    return best * scales[:, None]
+
+
+def _maxima_on_device(query: Float32, pages: Multivectors, rows: Int64 | None, device: str) -> Float32:
     """Half-precision products in blocks, on a GPU; float32 where ``device`` is a CPU's."""
     import torch
 
     dtype = torch.float32 if device.startswith("cpu") else torch.float16
     tokens = torch.from_numpy(query).to(device, dtype)
-    best = np.empty((len(pages), len(query)), np.float32)
-    for first, last in _blocks(pages.offsets, BLOCK_VECTORS * 16):
-        start = pages.offsets[first]
-        block = _to_device(pages, first, last, device).to(dtype)
+    scales = pages.scales if rows is None else pages.scales[rows]
+    best = np.empty((len(scales), len(query)), np.float32)
+    for place, values, starts in blocks(pages, rows, BLOCK_VECTORS * 16):
+        # Scaling comes before half precision: raw int8 products would leave its range.
+        steps = torch.from_numpy(np.repeat(scales[place], np.diff(starts))).to(device)
+        codes = torch.from_numpy(values if values.flags.writeable else values.copy()).to(device)
+        block = (_numbers(codes, pages) * steps[:, None]).to(dtype)
         product = (block @ tokens.T).float()  # (vectors of the block, T)
-        starts = torch.from_numpy(pages.offsets[first : last + 1] - start).to(device)
-        best[first:last] = torch.segment_reduce(product, "max", offsets=starts, axis=0).cpu().numpy()
+        offsets = torch.from_numpy(starts).to(device)
+        best[place] = torch.segment_reduce(product, "max", offsets=offsets, axis=0).cpu().numpy()
     return best
 
 
-def _to_device(pages: Multivectors, first: int, last: int, device: str) -> torch.Tensor:
-    """Return the vectors of pages ``first`` to ``last`` on ``device``, scaled to unit length.
-
-    Scaling comes before half precision: raw int8 products would leave its range.
-    """
+def _numbers(codes: torch.Tensor, pages: Multivectors) -> torch.Tensor:
+    """Return what rows of ``pages`` stand for, as ``products.integers`` does, (n, D) float32 on their device."""
     import torch
 
-    start, end = pages.offsets[first], pages.offsets[last]
-    lengths = np.diff(pages.offsets[first : last + 1])
-    scales = torch.from_numpy(np.repeat(pages.scales[first:last], lengths)).to(device)
-    return torch.from_numpy(pages.values[start:end]).to(device).float() * scales[:, None]
-
-
-def _blocks(offsets: Int64, n_vectors: int = BLOCK_VECTORS) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) page ranges of about ``n_vectors`` vectors, at least one page each."""
-    first, n_pages = 0, len(offsets) - 1
-    while first < n_pages:
-        last = int(np.searchsorted(offsets, offsets[first] + n_vectors, side="right")) - 1
-        last = min(max(last, first + 1), n_pages)
-        yield first, last
-        first = last
-
-
-@functools.cache
-def int8_product_is_exact() -> bool:
-    """Check once per process that this build multiplies int8 matrices without saturating.
-
-    Some processors' int8 instructions take one operand as unsigned, which oneDNN arranges by
-    adding 128, and add pairs of products in 16 bits: the largest values on the left overflow
-    them, whatever stands on the right.
-    """
-    import torch
-
-    left = np.full((3, 130), 127, np.int8)
-    left[1] = -127
-    right = np.where(np.arange(130 * 70).reshape(70, 130) % 3, 127, -127).astype(np.int8)
-    try:
-        product = torch._int_mm(torch.from_numpy(left), torch.from_numpy(right).T).numpy()
-    except (AttributeError, NotImplementedError, RuntimeError):
-        return False
-    return bool(np.array_equal(product, left.astype(np.int32) @ right.astype(np.int32).T))
+    if pages.coding == "int4":
+        halves = torch.cat([codes & 15, codes >> 4], dim=1)[:, : pages.dim]
+        return halves.float() * 2 - 15
+    if pages.coding == "binary":
+        bits = codes[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=codes.device) & 1  # (n, bytes, 8)
+        return bits.flatten(1)[:, : pages.dim].float() * 2 - 1
+    return codes.float()

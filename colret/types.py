@@ -26,8 +26,13 @@ Boxes = NDArray[np.uint16]
 WHOLE_PAGE = (0, 0, 65535, 65535)
 """The box of what has no place on the page, such as a prompt token."""
 
-Codec = Literal["int8", "float16"]
+Codec = Literal["float16", "int8", "int4", "binary"]
 """How vectors are stored: see ``codecs``."""
+
+Coding = Literal["float32", "float16", "int8", "int4", "binary"]
+"""What the values of ``Multivectors`` stand for: a codec, or vectors as an encoder gives them."""
+
+Values = NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8] | NDArray[np.uint8]
 
 PageTokens = Literal["all", "image"]
 """Which vectors of a page a vision model keeps: those of its prompt too, or of the image alone."""
@@ -100,6 +105,7 @@ class QueryEmbedding:
 
     vectors: Float32  # (T, D) float32, unit rows
     tokens: tuple[str, ...]
+    text: str = ""  # as asked, for prefilters that read words
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +126,33 @@ class EncoderInfo:
 class Multivectors:
     """Multivectors of C pages, packed: no padding, so no mask to forget.
 
-    Page ``i`` owns rows ``offsets[i]:offsets[i + 1]`` of ``values``; its vectors are those
-    rows times ``scales[i]``.
+    Page ``i`` owns rows ``offsets[i]:offsets[i + 1]`` of ``values``; its vectors are what those
+    rows stand for times ``scales[i]``. ``coding`` says what they stand for (n = sum of all P):
+
+    ========== ==================== =====================================================
+    float32    (n, D) float32       themselves
+    float16    (n, D) float16       themselves
+    int8       (n, D) int8          themselves
+    int4       (n, ceil(D/2)) uint8 the odd numbers 2c - 15, c from 0 to 15: the low half
+                                    of byte j is dimension j, the high half ceil(D/2) + j
+    binary     (n, ceil(D/8)) uint8 1 where a bit is set, else -1; dimension j is bit
+                                    j % 8 of byte j // 8, counted from the lowest
+    ========== ==================== =====================================================
+
+    Padding (the last high half of int4 at odd D, the last bits of binary) is zero bits, and no
+    dimension.
     """
 
-    values: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8]  # (sum P, D)
+    values: Values
     offsets: Int64  # (C + 1,)
     scales: Float32  # (C,)
+    coding: Coding = "float32"
+    dim: int = 0  # D; only what packs several dimensions into a byte must say it
 
     def __post_init__(self) -> None:
         """Refuse what would make a segment maximum wrong."""
+        if not self.dim:
+            object.__setattr__(self, "dim", self.values.shape[1])
         lengths = np.diff(self.offsets)
         if self.offsets[0] != 0 or self.offsets[-1] != len(self.values):
             raise ValueError("offsets must run from 0 to the number of vectors")
@@ -141,21 +164,6 @@ class Multivectors:
     def __len__(self) -> int:
         """Return C, the number of pages."""
         return len(self.offsets) - 1
-
-    def page(self, i: int) -> Float32:
-        """Return the (P, D) float32 vectors of page ``i``."""
-        values = self.values[self.offsets[i] : self.offsets[i + 1]]
-        return np.asarray(values.astype(np.float32) * self.scales[i])
-
-    def select(self, indices: Int64) -> Multivectors:
-        """Return the pages at ascending ``indices``; all of them are returned as they are."""
-        if len(indices) == len(self):
-            return self
-        lengths = np.diff(self.offsets)[indices]
-        offsets = np.zeros(len(indices) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        rows = np.repeat(self.offsets[indices] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Multivectors(self.values[rows], offsets, self.scales[indices])
 
     @classmethod
     def pack(cls, pages: Sequence[NDArray[np.float32]]) -> Multivectors:
@@ -213,7 +221,7 @@ class IndexSettings:
     model: str
     revision: str
     family: str
-    dim: int
+    dim: int  # D of the encoder
     query_template: str
     codec: Codec
     format_version: int
@@ -221,7 +229,15 @@ class IndexSettings:
     created: str  # ISO 8601, UTC
     page_tokens: PageTokens = "all"
     render_pixels: int = 0  # largest page image that the encoder asked for
+    stored_dim: int = 0  # dimensions that are stored; 0 stands for all D
+    pool: int = 1  # vectors of a page that became one
+    projected: bool = False  # whether vectors are stored, and asked for, in rotated dimensions
     libraries: dict[str, str] = field(default_factory=dict)  # versions that made the index
+
+    def __post_init__(self) -> None:
+        """Say how many dimensions are stored where nobody did."""
+        if not self.stored_dim:
+            object.__setattr__(self, "stored_dim", self.dim)
 
 
 class EncodedPage(NamedTuple):

@@ -7,12 +7,16 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from colret.encoders.text import TextEncoder, load_embedded
 from colret.store import PageStore, settings_for
 from tests.pdfs import PdfSpec, build_pdf, text
+
+settings.register_profile("colret", deadline=None)  # a slow machine is no failure
+settings.load_profile("colret")
 
 TOPICS = {
     "revenue": "Net revenue by segment grew in the third quarter of 2023",

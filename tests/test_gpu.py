@@ -61,7 +61,10 @@ def test_maxsim_ranks_alike(codec: Codec) -> None:
     rng = np.random.default_rng(0)
     query = normalize_rows(rng.normal(size=(24, 128)).astype(np.float32))
     pages = [normalize_rows(rng.normal(size=(n, 128)).astype(np.float32)) for n in (1, 7, 1030, 300, 64)]
-    stored = decode([encode(page, codec) for page in pages], 128, codec)
+    encoded = [encode(page, codec) for page in pages]
+    codes = np.frombuffer(b"".join(page.codes for page in encoded), np.uint8)
+    sizes = np.array([len(page.codes) for page in encoded], np.int64)
+    stored = decode(codes, sizes, np.array([page.scale for page in encoded], np.float32), 128, codec)
     on_cpu, on_gpu = (maxsim(query, stored, device=device) for device in ("cpu", "cuda"))
     assert np.abs(on_cpu - on_gpu).max() / len(query) < 5e-3
     assert np.array_equal(np.argsort(-on_cpu), np.argsort(-on_gpu))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -10,15 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colret import scoring
+from colret import kernels, products
+from colret.codecs import CODECS, decode, encode
 from colret.encoders.torchvision_guard import import_torchvision
+from colret.products import BLOCK_VECTORS, torch_product_is_exact
 from colret.scoring import (
-    BLOCK_VECTORS,
-    int8_product_is_exact,
+    float_vectors,
+    hamming_maxsim,
     int8_scale,
     maxima,
     maxsim,
@@ -26,7 +29,7 @@ from colret.scoring import (
     normalize_rows,
     quantize,
 )
-from colret.types import Float32, Multivectors
+from colret.types import Codec, Float32, Int64, Multivectors
 
 IntProduct = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -52,21 +55,20 @@ def small_integers(n: int, dim: int, seed: int, largest: int = 2) -> NDArray[np.
 
 def int8_pages(codes: Sequence[NDArray[np.int64]], scales: Sequence[float]) -> Multivectors:
     offsets = np.cumsum([0, *map(len, codes)])
-    return Multivectors(np.concatenate(codes).astype(np.int8), offsets, np.array(scales, np.float32))
+    return Multivectors(np.concatenate(codes).astype(np.int8), offsets, np.array(scales, np.float32), "int8")
 
 
-def as_float16(pages: Sequence[Float32]) -> Multivectors:
-    packed = Multivectors.pack(pages)
-    return Multivectors(packed.values.astype(np.float16), packed.offsets, packed.scales)
+def encoded(codec: Codec, pages: Sequence[Float32]) -> Multivectors:
+    stored = [encode(page, codec) for page in pages]
+    codes = np.frombuffer(b"".join(page.codes for page in stored), np.uint8)
+    sizes = np.array([len(page.codes) for page in stored], np.int64)
+    return decode(codes, sizes, np.array([page.scale for page in stored], np.float32), pages[0].shape[1], codec)
 
 
-def as_int8(pages: Sequence[Float32]) -> Multivectors:
-    scales = [int8_scale(page) for page in pages]
-    codes = [quantize(page, np.asarray(scale)) for page, scale in zip(pages, scales, strict=True)]
-    return Multivectors(np.concatenate(codes), np.cumsum([0, *map(len, codes)]), np.array(scales, np.float32))
-
-
-PACKERS = {"float32": Multivectors.pack, "float16": as_float16, "int8": as_int8}
+as_int8 = functools.partial(encoded, "int8")
+as_binary = functools.partial(encoded, "binary")
+PACKERS = {"float32": Multivectors.pack} | {codec: functools.partial(encoded, codec) for codec in CODECS}
+ROUNDED = ("int8", "int4", "binary")  # the query is rounded for these, but not on a device
 
 
 def naive_maxima(query: NDArray[np.generic], pages: Sequence[NDArray[np.generic]]) -> list[list[float]]:
@@ -85,16 +87,20 @@ def naive_maxsim(query: NDArray[np.generic], pages: Sequence[NDArray[np.generic]
 
 
 def in_blocks_of(monkeypatch: pytest.MonkeyPatch, n_vectors: int) -> None:
-    blocks = scoring._blocks
-    monkeypatch.setattr(scoring, "_blocks", lambda offsets, _=0: blocks(offsets, n_vectors))
+    """Have blocks of ``n_vectors`` on a device, and of the same in place of the compiled kernels."""
+    blocks = products.blocks
+    for module in ("products", "scoring"):
+        monkeypatch.setattr(f"colret.{module}.blocks", lambda pages, rows, _=0: blocks(pages, rows, n_vectors))
+    monkeypatch.setenv(kernels.OFF, "1")
 
 
 @pytest.fixture
-def unchecked() -> Iterator[None]:
-    """Let the integer product be checked anew, now and after the test."""
-    int8_product_is_exact.cache_clear()
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Do without kernels, and let torch's integer product be checked anew, now and after the test."""
+    monkeypatch.setenv(kernels.OFF, "1")
+    torch_product_is_exact.cache_clear()
     yield
-    int8_product_is_exact.cache_clear()
+    torch_product_is_exact.cache_clear()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -140,8 +146,8 @@ def test_equals_a_naive_triple_loop(
     device: str, lengths: list[int], n_tokens: int, dim: int, seed: int, kind: str
 ) -> None:
     query, pages = unit_rows(n_tokens, dim, seed), PACKERS[kind](unit_pages(lengths, dim, seed))
-    tolerance = dim / 127 if kind == "int8" and device == "cpu" else 1e-5  # the query is rounded there too
-    expected = naive_maxima(query, [pages.page(i) for i in range(len(pages))])
+    tolerance = dim / 127 if kind in ROUNDED and device == "cpu" else 1e-5
+    expected = naive_maxima(query, [float_vectors(pages, i) for i in range(len(pages))])
     assert maxima(query, pages, device=device) == pytest.approx(np.array(expected), abs=tolerance)
 
 
@@ -187,7 +193,7 @@ def test_a_small_token_is_rounded_no_more_coarsely_than_a_large_one() -> None:
     query, pages = unit_rows(2, 64, 0), as_int8(unit_pages([5], 64, 0))
     query[1] *= 1e-3
     best = maxima(query, pages)[0]
-    assert best[1] == pytest.approx(float((pages.page(0) @ query[1]).max()), rel=0.05)
+    assert best[1] == pytest.approx(float((float_vectors(pages, 0) @ query[1]).max()), rel=0.05)
 
 
 def test_a_negative_score_stays_negative_beside_a_longer_page() -> None:
@@ -207,8 +213,9 @@ def test_a_negative_score_stays_negative_beside_a_longer_page() -> None:
     assert engine(short, long) == pytest.approx([0, 0.8])
     for device in DEVICES:
         for pack in PACKERS.values():
-            assert maxsim(query, pack([short]), device=device) == pytest.approx([-1.6], abs=0.01)
-            assert maxsim(query, pack([short, long]), device=device) == pytest.approx([-1.6, 0.8], abs=0.01)
+            alone, beside = (maxsim(query, pack(pages), device=device) for pages in ([short], [short, long]))
+            assert alone[0] == beside[0] < -0.1
+            assert beside[1] > 0.1
 
 
 @pytest.mark.parametrize("length", [1, 17, 1030])
@@ -236,45 +243,65 @@ def test_a_score_is_the_same_to_the_last_bit_whatever_is_scored_with_it(
 
 
 @pytest.mark.parametrize("n_vectors", [1, 2, 7, 1000])
-def test_a_score_does_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch, n_vectors: int) -> None:
+@pytest.mark.parametrize("rows", [None, np.array([5, 0, 0, 3, 6])])
+def test_a_score_does_not_depend_on_the_size_of_a_block(
+    monkeypatch: pytest.MonkeyPatch, n_vectors: int, rows: Int64 | None
+) -> None:
     query, pages = unit_rows(4, 16, 0), unit_pages([3, 1, 9, 2, 2, 30, 1], 16, 0)
-    in_one, on_device = maxima(query, as_int8(pages)), maxima(query, Multivectors.pack(pages), device="cpu:0")
+    kinds = {kind: pack(pages) for kind, pack in PACKERS.items()}
+    in_one = {kind: maxima(query, packed, rows=rows) for kind, packed in kinds.items()}
+    on_device = {kind: maxima(query, packed, rows=rows, device="cpu:0") for kind, packed in kinds.items()}
     in_blocks_of(monkeypatch, n_vectors)
-    assert np.array_equal(maxima(query, as_int8(pages)), in_one)
-    assert maxima(query, Multivectors.pack(pages), device="cpu:0") == pytest.approx(on_device, abs=1e-6)
-    monkeypatch.undo()
-    monkeypatch.setattr(scoring, "BLOCK_VECTORS", 1)
-    assert maxima(query, Multivectors.pack(pages), device="cpu:0") == pytest.approx(on_device, abs=1e-6)
+    for kind, packed in kinds.items():
+        best = maxima(query, packed, rows=rows)
+        assert np.array_equal(best, in_one[kind]) if kind in ROUNDED else best == pytest.approx(in_one[kind], abs=1e-6)
+        assert maxima(query, packed, rows=rows, device="cpu:0") == pytest.approx(on_device[kind], abs=1e-6)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_corpus_of_several_blocks_equals_its_pages_one_by_one(device: str) -> None:
+def test_a_corpus_of_several_blocks_equals_its_pages_one_by_one(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = [BLOCK_VECTORS - 1, 2, 1, BLOCK_VECTORS, 3, 17 * BLOCK_VECTORS, 1]
     rng = np.random.default_rng(0)
     codes = [rng.integers(-127, 128, (length, 2)) for length in lengths]
     query = np.array([[127, 3], [-5, 127]]) * STEP
     expected = [(query @ page.T * STEP).max(axis=1) for page in codes]
-    best = maxima(query.astype(np.float32), int8_pages(codes, [STEP] * len(codes)), device=device)
-    assert best == pytest.approx(np.array(expected), rel=1e-6)
+    pages = int8_pages(codes, [STEP] * len(codes))
+    assert maxima(query.astype(np.float32), pages, device=device) == pytest.approx(np.array(expected), rel=1e-6)
+    if device == "cpu":
+        monkeypatch.setenv(kernels.OFF, "1")
+        assert maxima(query.astype(np.float32), pages) == pytest.approx(np.array(expected), rel=1e-6)
 
 
-@given(lengths=st.lists(st.integers(1, 9), max_size=20), n_vectors=st.integers(1, 12))
-def test_blocks_hold_every_page_once_and_no_more_vectors_than_asked(lengths: list[int], n_vectors: int) -> None:
-    blocks = list(scoring._blocks(np.cumsum([0, *lengths]), n_vectors))
-    assert [page for first, last in blocks for page in range(first, last)] == list(range(len(lengths)))
-    for first, last in blocks:
-        assert sum(lengths[first:last]) <= n_vectors or last - first == 1
-    assert all(sum(lengths[first : last + 1]) > n_vectors for first, last in blocks[:-1])  # none is left unfilled
+@given(lengths=st.lists(st.integers(1, 9), max_size=20), n_vectors=st.integers(1, 12), some=st.booleans())
+def test_blocks_hold_every_page_once_and_no_more_vectors_than_asked(
+    lengths: list[int], n_vectors: int, some: bool
+) -> None:
+    rng = np.random.default_rng(len(lengths))
+    values = np.arange(sum(lengths), dtype=np.float32)[:, None]
+    pages = Multivectors(values, np.cumsum([0, *lengths]), np.ones(len(lengths), np.float32))
+    rows = rng.integers(0, len(lengths), 2 * len(lengths)) if some and lengths else None
+    wanted = np.arange(len(lengths)) if rows is None else rows
+    found = list(products.blocks(pages, rows, n_vectors))
+    assert [i for place, _, _ in found for i in range(place.start, place.stop)] == list(range(len(wanted)))
+    for place, block, starts in found:
+        own = [values[pages.offsets[row] : pages.offsets[row + 1]] for row in wanted[place]]
+        assert np.array_equal(block, np.concatenate(own))
+        assert starts.tolist() == np.cumsum([0, *map(len, own)]).tolist()
+        assert len(block) <= n_vectors or len(own) == 1
+    sizes = np.array(lengths)[wanted]
+    assert all(sizes[place.start : place.stop + 1].sum() > n_vectors for place, _, _ in found[:-1])  # none unfilled
 
 
-def test_int8_pages_go_through_the_integer_product(monkeypatch: pytest.MonkeyPatch, unchecked: None) -> None:
+def test_without_kernels_int8_pages_go_through_torchs_integer_product(
+    monkeypatch: pytest.MonkeyPatch, unchecked: None
+) -> None:
     shapes = []
 
     def counted(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         shapes.append((*left.shape, *right.shape))
         return INT_MM(left, right)
 
-    assert int8_product_is_exact()
+    assert torch_product_is_exact()
     monkeypatch.setattr(torch, "_int_mm", counted)
     maxsim(unit_rows(3, 16, 0), as_int8(unit_pages([2, 5], 16, 0)))
     maxsim(unit_rows(3, 16, 0), Multivectors.pack(unit_pages([2, 5], 16, 0)))
@@ -335,11 +362,11 @@ def test_scores_are_right_on_a_processor_whose_int8_instructions_saturate(instru
         "import numpy as np\n"
         "from colret.scoring import maxsim\n"
         "from colret.types import Multivectors\n"
-        "token = np.full((1, 64), 1 / 8, np.float32)\n"
-        "pages = Multivectors(np.full((1, 64), 127, np.int8), np.array([0, 1]), np.array([1 / 8 / 127], np.float32))\n"
+        "token, scale = np.full((1, 64), 1 / 8, np.float32), np.array([1 / 8 / 127], np.float32)\n"
+        "pages = Multivectors(np.full((1, 64), 127, np.int8), np.array([0, 1]), scale, 'int8')\n"
         "print(maxsim(token, pages)[0])\n"
     )
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions, kernels.OFF: "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert float(done.stdout) == pytest.approx(1, abs=1e-3)
 
@@ -365,6 +392,81 @@ def test_a_query_of_another_dimension_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="query has 4 dimensions, pages have 5"):
         maxsim(unit_rows(2, 4, 0), pack(unit_pages([2], 5, 0)), device=device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [[2], [-1], [0, 5]])
+def test_pages_that_are_not_there_are_refused(rows: list[int], device: str) -> None:
+    with pytest.raises(IndexError, match="from 0 to 1"):
+        maxsim(unit_rows(2, 5, 0), Multivectors.pack(unit_pages([2, 1], 5, 0)), rows=np.array(rows), device=device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", PACKERS)
+@given(n_pages=st.integers(1, 6), data=st.data(), seed=SEEDS)
+def test_rows_pick_pages_in_any_order_and_as_often_as_wanted(
+    kind: str, device: str, n_pages: int, data: st.DataObject, seed: int
+) -> None:
+    lengths = np.random.default_rng(seed).integers(1, 9, n_pages).tolist()
+    query, pages = unit_rows(3, 16, seed), PACKERS[kind](unit_pages(lengths, 16, seed))
+    rows = np.array(data.draw(st.lists(st.integers(0, n_pages - 1), max_size=9)), np.int64)
+    everything = maxima(query, pages, device=device)
+    picked = maxima(query, pages, rows=rows, device=device)
+    assert picked.shape == (len(rows), 3)
+    assert picked == pytest.approx(everything[rows], abs=1e-6)
+    if device == "cpu":
+        assert np.array_equal(picked, everything[rows])
+        assert np.array_equal(maxsim(query, pages, rows=rows), maxsim(query, pages)[rows])
+
+
+@given(lengths=LENGTHS, n_tokens=st.integers(1, 40), dim=st.integers(1, 200), seed=SEEDS)
+@settings(deadline=None)
+def test_scores_are_the_same_to_the_last_bit_with_and_without_kernels(
+    lengths: list[int], n_tokens: int, dim: int, seed: int
+) -> None:
+    query, pages = unit_rows(n_tokens, dim, seed), unit_pages(lengths, dim, seed)
+    for codec in ROUNDED:
+        packed = PACKERS[codec](pages)
+        with pytest.MonkeyPatch.context() as patch:
+            compiled = maxima(query, packed)
+            patch.setenv(kernels.OFF, "1")
+            by_torch = maxima(query, packed)
+            patch.setattr(products, "torch_product_is_exact", lambda: False)
+            by_numpy = maxima(query, packed)
+        assert np.array_equal(compiled, by_torch)
+        assert np.array_equal(compiled, by_numpy)
+
+
+def test_hamming_by_hand() -> None:
+    query = np.array([[0.5, -0.1, 0, 0.2], [-1, -1, -1, -1]], np.float32)
+    pages = as_binary([np.array([[1, 1, 1, 1], [1, -1, 1, -1]], np.float32), np.array([[-1, -1, 1, 1]], np.float32)])
+    assert hamming_maxsim(query, pages).tolist() == [0.5, 0.5]
+    assert hamming_maxsim(query, pages, rows=np.array([1])).tolist() == [0.5]
+    assert hamming_maxsim(query[:1], pages).dtype == np.float32
+
+
+@pytest.mark.parametrize("off", ["", "1"])
+@settings(deadline=None)
+@given(lengths=LENGTHS, n_tokens=st.integers(1, 5), dim=st.integers(1, 130), seed=SEEDS)
+def test_hamming_equals_a_naive_triple_loop(off: str, lengths: list[int], n_tokens: int, dim: int, seed: int) -> None:
+    query, pages = unit_rows(n_tokens, dim, seed), unit_pages(lengths, dim, seed)
+    signs = naive_maxsim(np.sign(query), [np.sign(page) for page in pages])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.OFF, off)
+        assert hamming_maxsim(query, as_binary(pages)) == pytest.approx(np.array(signs) / dim, rel=1e-6)
+
+
+def test_hamming_wants_signs() -> None:
+    with pytest.raises(ValueError, match="the pages are in int8"):
+        hamming_maxsim(unit_rows(2, 5, 0), as_int8(unit_pages([2], 5, 0)))
+    with pytest.raises(ValueError, match="query has 4 dimensions, pages have 5"):
+        hamming_maxsim(unit_rows(2, 4, 0), as_binary(unit_pages([2], 5, 0)))
+
+
+def test_float_vectors_of_a_page() -> None:
+    pages = int8_pages([np.array([[1, 2]]), np.array([[100, 0], [-100, 50]])], [1, 0.01])
+    assert float_vectors(pages, 1) == pytest.approx(np.array([[1, 0], [-1, 0.5]]))
+    assert float_vectors(pages, 1).dtype == np.float32
 
 
 def test_rows_are_scaled_to_unit_length() -> None:

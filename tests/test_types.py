@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from colret.errors import ColretError, DocumentError, ModelError, Reason, StoreError, one_line
-from colret.types import Boxes, Float32, Multivectors, PageRef, Words
+from colret.scoring import float_vectors
+from colret.types import Boxes, Coding, Float32, Multivectors, PageRef, Words
 
 ANY_TEXT = st.text(st.characters())  # control characters and lone surrogates too
 WORD_TEXTS = st.lists(st.text(min_size=1).filter(lambda text: text.split() == [text]))
@@ -71,15 +72,18 @@ def test_packed_pages_come_back_one_by_one(lengths: list[int], dim: int) -> None
     assert packed.offsets.dtype == np.int64
     assert packed.values.dtype == np.float32
     for i, page in enumerate(pages):
-        assert np.array_equal(packed.page(i), page)
+        assert np.array_equal(float_vectors(packed, i), page)
 
 
-@pytest.mark.parametrize("values", [CODES, CODES.astype(np.float16), CODES.astype(np.float32)])
-def test_a_page_is_its_codes_times_its_own_scale(values: NDArray[np.int8]) -> None:
-    pages = Multivectors(values, np.array([0, 1, 3]), np.array([2, 0.5], np.float32))
-    assert pages.page(0).tolist() == [[2, 4]]
-    assert pages.page(1).tolist() == [[1.5, 2], [-2.5, 3]]
-    assert pages.page(1).dtype == np.float32
+@pytest.mark.parametrize(
+    ("values", "coding"),
+    [(CODES, "int8"), (CODES.astype(np.float16), "float16"), (CODES.astype(np.float32), "float32")],
+)
+def test_a_page_is_its_codes_times_its_own_scale(values: NDArray[np.int8], coding: Coding) -> None:
+    pages = Multivectors(values, np.array([0, 1, 3]), np.array([2, 0.5], np.float32), coding)
+    assert float_vectors(pages, 0).tolist() == [[2, 4]]
+    assert float_vectors(pages, 1).tolist() == [[1.5, 2], [-2.5, 3]]
+    assert float_vectors(pages, 1).dtype == np.float32
 
 
 @pytest.mark.parametrize("offsets", [[0, 2, 2, 3], [0, 0, 3], [0, 3, 3], [0, 3, 2, 3]])
@@ -153,11 +157,3 @@ def test_a_document_error_survives_the_trip_between_processes(
 def test_every_error_of_colret_is_caught_as_one(kind: type[ColretError]) -> None:
     with pytest.raises(ColretError, match=r"^index: is damaged; make it anew$"):
         raise kind("index", "is damaged", "make it anew")
-
-
-def test_a_selection_has_the_pages_chosen() -> None:
-    pages = [np.full((n, 2), n, np.float32) for n in (1, 3, 2, 5)]
-    packed = Multivectors.pack(pages)
-    chosen = packed.select(np.array([1, 3]))
-    assert [chosen.page(i).tolist() for i in range(2)] == [pages[1].tolist(), pages[3].tolist()]
-    assert packed.select(np.arange(4)) is packed

@@ -99,7 +99,10 @@ def _agreement(
 
 def _scoring_agreement(reference: Sequence[PageEmbedding], queries: Sequence[Float32], device: str) -> str:
     dim = reference[0].vectors.shape[1]
-    stored = decode([encode(page.vectors, "int8") for page in reference], dim, "int8")
+    encoded = [encode(page.vectors, "int8") for page in reference]
+    codes = np.frombuffer(b"".join(page.codes for page in encoded), np.uint8)
+    sizes = np.array([len(page.codes) for page in encoded], np.int64)
+    stored = decode(codes, sizes, np.array([page.scale for page in encoded], np.float32), dim, "int8")
     exact, other = (_scores(queries, stored, where) for where in ("cpu", device))
     lengths = np.array([len(query) for query in queries])
     worst = float((np.abs(exact - other) / lengths[:, None]).max())
