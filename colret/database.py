@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from colret.errors import StoreError
 from colret.schema import (
+    ARRAYS_SCHEMA,
     DOCUMENTS_SCHEMA,
     pages_schema,
     read_settings,
     settings_rows,
 )
-from colret.types import IndexSettings
+from colret.types import IndexSettings, Int64
 
-_OWN_ENTRIES = frozenset({"pages.lance", "documents.lance", "settings.lance", "writer.lock"})
+_OWN_ENTRIES = frozenset(
+    {"pages.lance", "documents.lance", "arrays.lance", "settings.lance", "signatures", "writer.lock"}
+)
 _DAMAGED = "if it stays, the index is damaged: ingest into a new --index"
 
 
@@ -30,6 +35,7 @@ class Tables(NamedTuple):
 
     pages: Any
     documents: Any
+    arrays: Any
     settings: IndexSettings
 
 
@@ -57,10 +63,12 @@ def create_tables(path: Path, settings: IndexSettings) -> Tables:
             raise StoreError(path, "there is an index already", "open it, or choose another --index")
         for name in database.list_tables().tables:
             _clear_leftover(path, database, name)
-        pages = database.create_table("pages", schema=pages_schema(settings.dim, _codes_field()))
+        shutil.rmtree(path / "signatures", ignore_errors=True)  # of an index whose tables were deleted
+        pages = database.create_table("pages", schema=pages_schema(settings.stored_dim, _codes_field()))
         pages.set_unenforced_primary_key("page_id")
         documents = database.create_table("documents", schema=DOCUMENTS_SCHEMA)
         documents.set_unenforced_primary_key("doc_id")
+        database.create_table("arrays", schema=ARRAYS_SCHEMA)
         database.create_table("settings", data=settings_rows(settings))
     return open_tables(path)
 
@@ -81,7 +89,8 @@ def open_tables(path: Path) -> Tables:
         raise StoreError(path, "not a finished colret index", remedy)
     settings = read_settings(path, rows)
     with explained(path):
-        return Tables(database.open_table("pages"), database.open_table("documents"), settings)
+        pages, documents, arrays = map(database.open_table, ("pages", "documents", "arrays"))
+    return Tables(pages, documents, arrays, settings)
 
 
 def is_index(path: Path) -> bool:
@@ -124,6 +133,38 @@ def compact(table: Any) -> None:
         # It warns that readers of older versions will fail; ours then raise StaleReadError and retry.
         warnings.filterwarnings("ignore", "optimize", UserWarning)
         table.optimize(cleanup_older_than=timedelta(0))
+
+
+def matching_rows(table: pa.Table, where: str) -> Int64:
+    """Return the places, ascending, of the rows of ``table`` for which the SQL condition ``where`` holds.
+
+    Raises:
+        ValueError, RuntimeError: If it is no condition on such rows, or fails on one: LanceDB's own.
+    """
+    import lancedb
+
+    numbered = table.append_column("_place", pa.array(np.arange(len(table))))
+    rows = lancedb.connect("memory://").create_table("rows", numbered)
+    found = rows.search().where(where).select(["_place"]).to_arrow()
+    return np.sort(found["_place"].to_numpy())
+
+
+def new_table(folder: Path, name: str, schema: pa.Schema) -> Callable[[pa.Table], None]:
+    """Make a LanceDB table in a folder that is no index; return what appends rows to it, a file each time.
+
+    Raises:
+        StoreError: If it cannot be written, then or while rows are added.
+    """
+
+    def write(action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except (OSError, RuntimeError, ValueError) as error:
+            problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
+            raise StoreError(folder, f"LanceDB: {problem}", "check space and permissions") from error
+
+    table = write(lambda: _connect(folder).create_table(name, schema=schema))
+    return lambda rows: write(lambda: table.add(rows))
 
 
 @contextmanager
@@ -174,6 +215,6 @@ def _clear_leftover(path: Path, database: Any, name: str) -> None:
     except ValueError:  # a folder without a table in it
         database.drop_table(name)
         return
-    if name not in ("pages", "documents") or table.count_rows():
+    if name not in ("pages", "documents", "arrays") or table.count_rows():
         raise StoreError(path, f"holds a table that is not colret's: {name}", "choose another --index")
     database.drop_table(name)

@@ -13,9 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from colret.compression import Compression
 from colret.documents import check_unchanged, find_documents
 from colret.encoders import Encoder, blamed_on_model
 from colret.errors import DocumentError, ModelError
+from colret.fitting import fit_projection
+from colret.prefilter import prepare
 from colret.reading import Document, open_document
 from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole, start_report
 from colret.store import PageStore
@@ -61,6 +64,7 @@ def ingest(
             store.check_encoder(encoder.info)
             known = {record.doc_id for record in records}
             store.remove_documents([document.doc_id for document in plan.new if document.doc_id in known])
+            fit_projection(store, encoder, plan.new)
         run = _Run(store, encoder, report, on_progress, plan.obsolete)
         run.read(plan.new)
         store.put_documents(plan.updated)
@@ -72,6 +76,7 @@ def ingest(
             store.remove_orphans()
         if n_orphans or plan.new or plan.updated or obsolete:
             store.compact()
+            prepare(store)
     return report
 
 
@@ -88,6 +93,7 @@ class _Run:
     ) -> None:
         self._store = store
         self._encoder = encoder
+        self._compression = Compression(store.settings.pool, store.projection())
         self._obsolete = {file.path: record for record in obsolete for file in record.files}
         self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
         self._report = report
@@ -162,7 +168,8 @@ class _Run:
         for (reading, page), embedding in zip(batch, embeddings, strict=True):
             if len(embedding.vectors):
                 reading.n_encoded += 1
-                self._encoded.append(EncodedPage(replace(page, image=None), embedding))  # pixels are done with
+                stored = self._compression.page(embedding)
+                self._encoded.append(EncodedPage(replace(page, image=None), stored))  # pixels are done with
             else:
                 reading.n_blank += 1
 

@@ -1,4 +1,4 @@
-"""The tables of an index and their rows: the on-disk format, version 1. Arrow only, no database."""
+"""The tables of an index and their rows: the on-disk format, version 2. Arrow only, no database."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from colret.types import (
     DocumentFile,
     DocumentRecord,
     EncodedPage,
+    Float32,
     IndexSettings,
     PageDetails,
     PageRef,
@@ -25,10 +26,17 @@ from colret.types import (
     Words,
 )
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _TEXTS = ("model", "revision", "family", "query_template", "page_tokens", "tool_version", "created")
 
 SETTINGS_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), ("value_json", pa.string())])
+ARRAYS_SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        ("shape", pa.list_(pa.int64())),
+        ("values", pa.large_binary()),  # float32, row-major
+    ]
+)
 DOCUMENTS_SCHEMA = pa.schema(
     [
         pa.field("doc_id", pa.string(), nullable=False),
@@ -72,7 +80,7 @@ def pages_schema(dim: int, codes: pa.Field) -> pa.Schema:
 
 
 def page_rows(pages: Sequence[EncodedPage], settings: IndexSettings) -> pa.Table:
-    """Return the rows of ``pages``, vectors encoded with the index's codec."""
+    """Return the rows of ``pages``, whose vectors have the stored dimension, encoded with the index's codec."""
     stored = [encode(page.embedding.vectors, settings.codec) for page in pages]
     singles = np.concatenate([mean_direction(page.embedding.vectors) for page in pages])  # (n * D,)
     refs = [page.page.ref for page in pages]
@@ -84,14 +92,14 @@ def page_rows(pages: Sequence[EncodedPage], settings: IndexSettings) -> pa.Table
         "height": [page.page.height for page in pages],
         "n_vectors": [len(page.embedding.vectors) for page in pages],
         "scale": [page.scale for page in stored],
-        "single": pa.FixedSizeListArray.from_arrays(pa.array(singles), settings.dim),
+        "single": pa.FixedSizeListArray.from_arrays(pa.array(singles), settings.stored_dim),
         "codes": pa.array([page.codes for page in stored], pa.large_binary()),
         "boxes": [page.embedding.boxes.tobytes() for page in pages],
         "text": [page.page.words.text for page in pages],
         "word_boxes": [page.page.words.boxes.tobytes() for page in pages],
         "image_hash": [page.page.image_hash for page in pages],
     }
-    return pa.table(columns, schema=pages_schema(settings.dim, pa.field("codes", pa.large_binary())))
+    return pa.table(columns, schema=pages_schema(settings.stored_dim, pa.field("codes", pa.large_binary())))
 
 
 def page_details(row: dict[str, Any]) -> PageDetails:
@@ -121,6 +129,20 @@ def document_record(row: dict[str, Any]) -> DocumentRecord:
     return DocumentRecord(files=files, skipped=skipped, **row)
 
 
+def array_rows(name: str, values: Float32) -> pa.Table:
+    """Return the row of ``arrays`` that holds an array."""
+    row = {"name": name, "shape": list(values.shape), "values": np.ascontiguousarray(values, np.float32).tobytes()}
+    return pa.Table.from_pylist([row], schema=ARRAYS_SCHEMA)
+
+
+def read_array(rows: pa.Table, name: str) -> Float32 | None:
+    """Return the array that the rows hold under ``name``; None if there is none."""
+    for row in rows.to_pylist():
+        if row["name"] == name:
+            return np.frombuffer(row["values"], np.float32).reshape(row["shape"])
+    return None
+
+
 def settings_rows(settings: IndexSettings) -> pa.Table:
     """Return the rows of ``settings``: one a key, so that a later format can add keys."""
     rows = [{"key": key, "value_json": json.dumps(value)} for key, value in asdict(settings).items()]
@@ -142,7 +164,8 @@ def read_settings(path: Path, rows: pa.Table) -> IndexSettings:
     if missing := known - values.keys():
         raise StoreError(path, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
     settings = IndexSettings(**{name: values[name] for name in known})
-    valid = settings.codec in CODECS and isinstance(settings.dim, int) and settings.dim > 0
+    numbers = (settings.dim, settings.stored_dim, settings.pool)
+    valid = settings.codec in CODECS and all(isinstance(number, int) and number > 0 for number in numbers)
     if not (valid and all(isinstance(getattr(settings, name), str) for name in _TEXTS)):
         raise StoreError(path, "its settings are damaged", "ingest again into a new --index")
     return settings

@@ -1,27 +1,42 @@
 """The index: pages, documents and settings in one LanceDB database. The only user of lancedb.
 
-Three tables. ``pages`` carries a page whole: its single vector for the prefilter, its codes
+Four tables. ``pages`` carries a page whole: its single vector for the prefilter, its codes
 for MaxSim, its words and boxes. ``documents`` is the commit record: a document's row is
 written after its pages and deleted before them, and pages of a document without a "done" row
 are invisible. So a reader that looks at ``documents`` first and at ``pages`` second sees
-complete documents only, whatever a writer does meanwhile. ``settings`` is written last of
-all when an index is made.
+complete documents only, whatever a writer does meanwhile. ``arrays`` holds the projection,
+where vectors are stored in fewer or rotated dimensions. ``settings`` is written last of all
+when an index is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 import colret
-from colret.codecs import StoredVectors, bytes_per_vector
+from colret.codecs import bytes_per_vector, decode
+from colret.column_indexes import (
+    AnnSettings,
+    ColumnIndex,
+    build_ann_index,
+    build_text_index,
+    column_indexes,
+    drop_index,
+    get_ann_settings,
+    nearest_rows,
+    put_ann_settings,
+    text_rows,
+)
 from colret.database import (
+    StaleReadError,
     Tables,
     compact,
     create_tables,
@@ -32,13 +47,16 @@ from colret.database import (
     open_tables,
 )
 from colret.errors import StoreError
+from colret.page_table import COLUMNS, PageTable
 from colret.schema import (
     DOCUMENTS_SCHEMA,
     FORMAT_VERSION,
+    array_rows,
     document_record,
     document_row,
     page_details,
     page_rows,
+    read_array,
 )
 from colret.types import (
     Candidate,
@@ -49,21 +67,58 @@ from colret.types import (
     Float32,
     IndexInfo,
     IndexSettings,
+    Int64,
+    Multivectors,
     PageDetails,
     PageRef,
 )
 
+COARSE_CODECS = ("int4", "binary")  # which want the variance of a projection spread over its dimensions
+WIDE: Final = 256
+"""Dimensions from which int4 is the default: its error in a similarity falls with their square root."""
+
 MANY_FRAGMENTS = 50  # commits since the last compaction
-OVERHEAD = 1.15  # bytes of an index for each byte of codes
+BOX_BYTES = 8  # of a vector's box
+BESIDE_VECTORS = 8_000  # bytes of a page's words and their boxes, and of what its row costs
 WORTH_FREEING = 0.3  # dead bytes for each live one
 LITTLE = 4_000_000  # bytes, that no compaction is for
 
+# Unindexed pages that are put up with. Each makes a text query 0.2 ms slower; building the text
+# index takes 0.2 ms a page, so what makes it due took several times longer to ingest. Among
+# 10,000 single vectors the nearest are found in 5 ms without an index.
+TEXT_LAG, TEXT_LAG_SHARE = 64, 1 / 200
+ANN_LAG, ANN_LAG_SHARE = 10_000, 1 / 8
+
 _KEY_CHUNK = 500  # ids in one SQL list
+_PROJECTION = "projection"  # its name in ``arrays``
 _LIBRARIES = ("colpali-engine", "lancedb", "pypdfium2", "rapidocr", "torch", "transformers")
 
 
-def settings_for(encoder: EncoderInfo, codec: Codec = "int8") -> IndexSettings:
-    """Return the settings of a new index that ``encoder`` will fill."""
+def default_codec(dim: int) -> Codec:
+    """Return how vectors of so many dimensions are stored unless something else is asked for."""
+    return "int4" if dim >= WIDE else "int8"
+
+
+def settings_for(
+    encoder: EncoderInfo, codec: Codec | None = None, *, dim: int | None = None, pool: int = 1
+) -> IndexSettings:
+    """Return the settings of a new index that ``encoder`` will fill.
+
+    Args:
+        encoder: What the index must know of it.
+        codec: How vectors are stored; by default as ``default_codec`` says.
+        dim: Dimensions to store, fewer than the encoder's; by default all of them.
+        pool: Vectors of a page that become one.
+
+    Raises:
+        ValueError: If the encoder has fewer dimensions, or ``pool`` is below 1.
+    """
+    stored = encoder.dim if dim is None else dim
+    if not 1 <= stored <= encoder.dim:
+        raise ValueError(f"{encoder.name} has {encoder.dim} dimensions: {stored} of them cannot be stored")
+    if pool < 1:
+        raise ValueError("a pool factor is at least 1")
+    codec = codec or default_codec(stored)
     return IndexSettings(
         model=encoder.name,
         revision=encoder.revision,
@@ -76,6 +131,9 @@ def settings_for(encoder: EncoderInfo, codec: Codec = "int8") -> IndexSettings:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         page_tokens=encoder.page_tokens,
         render_pixels=encoder.render_pixels,
+        stored_dim=stored,
+        pool=pool,
+        projected=stored < encoder.dim or codec == "binary",
         libraries={name: metadata.version(name) for name in _LIBRARIES},
     )
 
@@ -88,7 +146,12 @@ class PageStore:
         self.settings = tables.settings
         self._pages = tables.pages
         self._documents = tables.documents
-        self._visible: set[str] | None = None  # documents whose pages may be seen, as of the last refresh
+        self._arrays = tables.arrays
+        self._projection: Float32 | None = None
+        # As of the last refresh:
+        self._visible: set[str] | None = None  # documents whose pages may be seen
+        self._table: PageTable | None = None
+        self._derived: dict[Hashable, Any] = {}
 
     @classmethod
     def create(cls, path: Path, settings: IndexSettings) -> PageStore:
@@ -140,9 +203,11 @@ class PageStore:
     def refresh(self) -> None:
         """See what has been committed until now."""
         with explained(self.path):
-            self._visible = None
+            before = self._versions()
             self._documents.checkout_latest()  # before the pages: see the module's docstring
             self._pages.checkout_latest()
+            if self._versions() != before:
+                self._forget()
 
     # Writing
 
@@ -152,22 +217,34 @@ class PageStore:
         if not rows:
             return
         table = page_rows(rows, self.settings)
+        self._forget()
         with explained(self.path):
             self._pages.add(table)
+
+    def put_projection(self, matrix: Float32) -> None:
+        """Keep the (D, d) float32 matrix that vectors are projected with, before any page is added.
+
+        Raises:
+            ValueError: If it does not lead from the encoder's dimensions to the stored ones.
+        """
+        if matrix.shape != (self.settings.dim, self.settings.stored_dim):
+            raise ValueError(f"a projection of this index is {self.settings.dim} x {self.settings.stored_dim}")
+        with explained(self.path):
+            self._arrays.add(array_rows(_PROJECTION, matrix))
 
     def put_documents(self, records: Sequence[DocumentRecord]) -> None:
         """Write documents' records, replacing those with the same id: this makes pages visible."""
         if not records:
             return
         rows = pa.Table.from_pylist([document_row(record) for record in records], schema=DOCUMENTS_SCHEMA)
-        self._visible = None
+        self._forget()
         with explained(self.path):
             merge = self._documents.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
             merge.use_index(False).execute(rows)  # with a scalar index, concurrent merges can double keys
 
     def remove_documents(self, doc_ids: Sequence[str]) -> None:
         """Delete documents with all their pages: their records first, so that no half of one is seen."""
-        self._visible = None
+        self._forget()
         with explained(self.path):
             for table in (self._documents, self._pages):
                 for chunk in _chunks(doc_ids):
@@ -189,9 +266,11 @@ class PageStore:
         """
         with explained(self.path):
             tables = (self._pages, self._documents)
-            n_vectors = sum(_column(self._pages, "n_vectors"))
-            live = n_vectors * bytes_per_vector(self.settings.dim, self.settings.codec)
-            dead = _bytes_below(self.path) - live * OVERHEAD
+            dim, n_vectors = self.settings.stored_dim, list(_column(self._pages, "n_vectors"))
+            of_vector = bytes_per_vector(dim, self.settings.codec) + BOX_BYTES
+            live = sum(n_vectors) * of_vector + len(n_vectors) * (4 * dim + BESIDE_VECTORS)
+            live += sum(index.n_bytes for index in column_indexes(self._pages).values())
+            dead = sum(_bytes_below(self.path / f"{name}.lance") for name in ("pages", "documents")) - live
             if dead > live * WORTH_FREEING + LITTLE or max(map(n_fragments, tables)) > MANY_FRAGMENTS:
                 for table in tables:
                     compact(table)
@@ -205,44 +284,62 @@ class PageStore:
         records = [document_record(row) for row in rows]
         return sorted(records, key=lambda record: (record.files[0].path if record.files else "", record.doc_id))
 
+    def projection(self) -> Float32 | None:
+        """Return the (D, d) float32 matrix that vectors are projected with; None if there is none, or none yet."""
+        if self.settings.projected and self._projection is None:
+            with explained(self.path):
+                self._arrays.checkout_latest()
+                self._projection = read_array(self._arrays.to_arrow(), _PROJECTION)
+        return self._projection
+
+    def page_table(self) -> PageTable:
+        """Return the visible pages."""
+        if self._table is None:
+            visible = self._visible_documents()
+            with explained(self.path):
+                rows = self._pages.search().select(list(COLUMNS)).with_row_id(True).to_arrow()
+            self._table = PageTable.from_arrow(rows, visible)
+        return self._table
+
+    def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` computes from the page table, computed once until that changes."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def forget(self, key: Hashable) -> None:
+        """Have ``derived`` compute ``key`` again."""
+        self._derived.pop(key, None)
+
     def n_pages(self) -> int:
         """Return N, the number of visible pages."""
-        columns = ["n_pages", "n_blank", "skipped"]
-        with explained(self.path):
-            rows = self._documents.search().where("status = 'done'").select(columns).to_arrow().to_pylist()
-        return sum(row["n_pages"] - row["n_blank"] - len(row["skipped"]) for row in rows)
-
-    def nearest(self, query: Float32, k: int) -> list[Candidate]:
-        """Return the ``k`` visible pages whose single vectors are nearest to ``query`` (D,), nearest first.
-
-        Equal distances are ordered by page, though which of several equal pages make the cut is
-        the database's choice.
-        """
-        visible = self._visible_documents()
-        hidden: set[str] = set()
-        while True:
-            rows = self._nearest_rows(query, k, hidden)
-            unseen = {candidate.ref.doc_id for candidate in rows} - visible
-            if not unseen:
-                return rows
-            hidden |= unseen  # in the middle of being written: ask again without them
+        return len(self.page_table())
 
     def candidates(self) -> list[Candidate]:
         """Return every visible page, ordered by reference."""
-        visible = self._visible_documents()
-        with explained(self.path):
-            table = self._pages.search().select(["doc_id", "number"]).with_row_id(True).to_arrow()
-        return sorted(candidate for candidate in _candidates(table) if candidate.ref.doc_id in visible)
+        return self.page_table().candidates()
 
-    def vectors(self, row_ids: Sequence[int]) -> list[StoredVectors]:
-        """Return the stored vectors of pages, in the order of ``row_ids``."""
+    def vectors(self, places: Int64) -> Multivectors:
+        """Return the stored vectors of the pages at ``places`` of the page table, in that order."""
+        table = self.page_table()
         with explained(self.path):
-            codes = self._pages.fetch_blobs("codes", list(row_ids))
-            table = self._pages.take_row_ids(list(row_ids)).select(["scale"]).with_row_id().to_arrow()
-        # take_row_ids answers in the table's order, fetch_blobs in that of the request.
-        scales = dict(zip(table["_rowid"].to_pylist(), table["scale"].to_pylist(), strict=True))
-        views = (memoryview(code.as_buffer()) for code in codes)
-        return [StoredVectors(view, scales[row_id]) for view, row_id in zip(views, row_ids, strict=True)]
+            codes = self._pages.fetch_blobs("codes", table.row_ids[places].tolist())
+        _, offsets, values = codes.buffers()
+        ends = np.frombuffer(offsets, np.int64)[codes.offset : codes.offset + len(codes) + 1]
+        flat = np.frombuffer(values, np.uint8)[ends[0] : ends[-1]]
+        return decode(flat, np.diff(ends), table.scales[places], self.settings.stored_dim, self.settings.codec)
+
+    def singles(self, places: Int64) -> Float32:
+        """Return the single vectors of the pages at ``places``, (len(places), d) float32, in that order."""
+        row_ids = self.page_table().row_ids[places]
+        with explained(self.path):
+            rows = self._pages.take_row_ids(row_ids.tolist()).select(["single"]).with_row_id().to_arrow()
+        found = rows["_rowid"].to_numpy().astype(np.int64)  # in the table's order, not that of the request
+        if len(found) != len(row_ids):
+            raise StaleReadError(self.path, "pages are gone", "search again")
+        order = np.argsort(found)
+        vectors = rows["single"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
+        return np.asarray(vectors[order[np.searchsorted(found, row_ids, sorter=order)]], np.float32)
 
     def details(self, row_ids: Sequence[int]) -> list[PageDetails]:
         """Return what is known of pages besides their vectors, in the order of ``row_ids``."""
@@ -281,20 +378,118 @@ class PageStore:
             bytes_on_disk=_bytes_below(self.path),
         )
 
+    # Indexes
+
+    def nearest(self, query: Float32, k: int, *, exact: bool = False) -> list[Candidate]:
+        """Return the ``k`` visible pages whose single vectors are nearest to ``query``, nearest first.
+
+        Equal distances are ordered by page, though which of several equal pages make the cut is
+        the database's choice.
+
+        Args:
+            query: A unit vector, (d,) float32.
+            k: Pages to return; an index of fewer returns them all.
+            exact: Compare every page, though there be an ANN index.
+        """
+        ann = None if exact else self.ann_settings()
+
+        def ask(where: str | None) -> pa.Table:
+            return nearest_rows(self._pages, "single", query, k, select=["doc_id", "number"], where=where, ann=ann)
+
+        return self._visible_only(ask, lambda rows: rows["_distance"].to_pylist())
+
+    def matching_text(self, text: str, k: int) -> list[Candidate]:
+        """Return the at most ``k`` visible pages with the highest BM25 score for the words of ``text``, best first.
+
+        Equal scores are ordered by page. Pages that share no word with the text are left out.
+        """
+
+        def ask(where: str | None) -> pa.Table:
+            return text_rows(self._pages, "text", text, k, select=["doc_id", "number"], where=where)
+
+        return self._visible_only(ask, lambda rows: [-score for score in rows["_score"].to_pylist()])
+
+    def column_indexes(self) -> dict[str, ColumnIndex]:
+        """Return LanceDB's indexes over the pages, by column: ``single`` and ``text`` may have one."""
+        with explained(self.path):
+            return column_indexes(self._pages)
+
+    def ann_settings(self) -> AnnSettings | None:
+        """Return how the ANN index over single vectors is asked; None if there is none."""
+
+        def read() -> AnnSettings | None:
+            with explained(self.path):
+                return get_ann_settings(self._pages, "single")
+
+        settings: AnnSettings | None = self.derived("ann", read)
+        return settings
+
+    def build_ann_index(self, settings: AnnSettings) -> None:
+        """Index the single vectors, in place of an ANN index that is there; under ``writing``."""
+        self._forget()
+        with explained(self.path):
+            build_ann_index(self._pages, "single", settings)
+
+    def put_ann_settings(self, settings: AnnSettings) -> None:
+        """Change how the ANN index is asked; under ``writing``."""
+        self._forget()
+        with explained(self.path):
+            put_ann_settings(self._pages, "single", settings)
+
+    def build_text_index(self) -> None:
+        """Index the pages' words, in place of a text index that is there; under ``writing``."""
+        with explained(self.path):
+            build_text_index(self._pages, "text")
+
+    def drop_index(self, column: str) -> None:
+        """Drop the index over a column; under ``writing``."""
+        self._forget()
+        with explained(self.path):
+            drop_index(self._pages, column)
+
+    def update_indexes(self) -> None:
+        """Make the text index, and build indexes anew that many pages are missing in; under ``writing``.
+
+        LanceDB adds rows to an index only while it compacts, which rewrites every page.
+        """
+        if not self._pages.count_rows():
+            return
+        found = self.column_indexes()
+        if "text" not in found or found["text"].n_unindexed > TEXT_LAG + found["text"].n_indexed * TEXT_LAG_SHARE:
+            self.build_text_index()
+        ann = self.ann_settings()
+        if ann and found["single"].n_unindexed > ANN_LAG + found["single"].n_indexed * ANN_LAG_SHARE:
+            self.build_ann_index(ann)
+
+    def _visible_only(
+        self, ask: Callable[[str | None], pa.Table], keys: Callable[[pa.Table], list[float]]
+    ) -> list[Candidate]:
+        """Return what ``ask`` finds, by ascending key, then page; documents that nobody may see yet are left out."""
+        visible = self._visible_documents()
+        hidden: set[str] = set()
+        while True:
+            with explained(self.path):
+                rows = ask(f"NOT ({_in('doc_id', sorted(hidden))})" if hidden else None)
+            found = sorted(zip(keys(rows), _candidates(rows), strict=True))
+            unseen = {candidate.ref.doc_id for _, candidate in found} - visible
+            if not unseen:
+                return [candidate for _, candidate in found]
+            hidden |= unseen  # in the middle of being written: ask again without them
+
+    def _versions(self) -> tuple[int, int]:
+        return self._documents.version, self._pages.version
+
+    def _forget(self) -> None:
+        """Forget what was read: this or another process has changed it."""
+        self._visible = None
+        self._table = None
+        self._derived = {}
+
     def _visible_documents(self) -> set[str]:
         if self._visible is None:
             with explained(self.path):
                 self._visible = set(_column(self._documents, "doc_id", where="status = 'done'"))
         return self._visible
-
-    def _nearest_rows(self, query: Float32, k: int, hidden: set[str]) -> list[Candidate]:
-        with explained(self.path):
-            search = self._pages.search(query, vector_column_name="single").distance_type("dot").limit(k)
-            if hidden:
-                search = search.where(f"NOT ({_in('doc_id', sorted(hidden))})")
-            table = search.select(["doc_id", "number", "_distance"]).with_row_id(True).to_arrow()
-        by_distance = sorted(zip(table["_distance"].to_pylist(), _candidates(table), strict=True))
-        return [candidate for _, candidate in by_distance]
 
 
 def _candidates(table: pa.Table) -> list[Candidate]:

@@ -28,6 +28,7 @@ from colret.types import EncoderInfo, Page, PageEmbedding, PageRef, QueryEmbeddi
 from tests.checkpoints import tiny_encoder
 from tests.conftest import TOPICS, write_pdf
 from tests.pdfs import PdfSpec, build_pdf, text
+from tests.test_store import codes
 
 HARD = Path(__file__).parent / "data" / "hard-pdfs"
 
@@ -38,8 +39,7 @@ def contents(store: PageStore) -> dict[str, bytes]:
     names = {record.doc_id: Path(record.files[0].path).name for record in store.documents() if record.files}
     pages = store.candidates()
     found = {
-        f"{names[page.ref.doc_id]}:{page.ref.number}": bytes(vectors.codes)
-        for page, vectors in zip(pages, store.vectors([page.row_id for page in pages]), strict=True)
+        f"{names[page.ref.doc_id]}:{page.ref.number}": codes(store, place) for place, page in enumerate(pages)
     }
     assert len(found) == len(pages)
     return found

@@ -14,10 +14,11 @@ import colret.store
 from colret.encoders.text import TextEncoder
 from colret.errors import StoreError
 from colret.ingest import ingest
-from colret.scoring import normalize_rows
-from colret.search import explain, rank, read_vectors, search, single_vector_rank
+from colret.page_table import PageTable
+from colret.scoring import float_vectors, normalize_rows
+from colret.search import explain, rank, search, single_vector_rank
 from colret.store import PageStore
-from colret.types import Candidate, PageRef, QueryEmbedding
+from colret.types import PageRef, QueryEmbedding
 from tests.checkpoints import tiny_encoder
 from tests.conftest import TOPICS, write_pdf
 from tests.test_store import DIM, SETTINGS, encoded, record
@@ -46,9 +47,9 @@ def naive(store: PageStore, query: QueryEmbedding) -> list[tuple[float, PageRef]
     """Rank every page by loops over the stored vectors."""
     scores = []
     candidates = store.candidates()
-    vectors = read_vectors(store, candidates)
+    vectors = store.vectors(np.arange(len(candidates)))
     for i, candidate in enumerate(candidates):
-        page = vectors.page(i).astype(np.float64)
+        page = float_vectors(vectors, i).astype(np.float64)
         total = sum(max(float(token @ vector) for vector in page) for token in query.vectors.astype(np.float64))
         scores.append((-total, candidate.ref))
     return sorted(scores)
@@ -58,7 +59,7 @@ def naive(store: PageStore, query: QueryEmbedding) -> list[tuple[float, PageRef]
 @given(seed=st.integers(0, 10_000), n_tokens=st.integers(1, 9), k=st.integers(1, 80))
 def test_exact_search_is_the_naive_loop(index: PageStore, seed: int, n_tokens: int, k: int) -> None:
     query = random_query(seed, n_tokens)
-    [ranking] = rank(index, [query], k=k, n_candidates=None)
+    [ranking] = rank(index, [query], k=k, prefilter="none")
     expected = naive(index, query)[:k]
     assert len(ranking.hits) == min(k, N)
     assert (ranking.n_pages, ranking.n_scored) == (N, N)
@@ -72,7 +73,7 @@ def test_exact_search_is_the_naive_loop(index: PageStore, seed: int, n_tokens: i
 
 def test_equal_pages_are_ordered_by_page(index: PageStore) -> None:
     for seed in range(20):
-        [ranking] = rank(index, [random_query(seed)], k=N, n_candidates=None)
+        [ranking] = rank(index, [random_query(seed)], k=N, prefilter="none")
         order = [hit.ref for hit in ranking.hits]
         first, second = order.index(PageRef("d0", 2)), order.index(PageRef("d2", 7))
         assert second == first + 1
@@ -81,41 +82,42 @@ def test_equal_pages_are_ordered_by_page(index: PageStore) -> None:
 
 def test_two_stage_with_every_page_a_candidate_is_exact(index: PageStore) -> None:
     queries = [random_query(seed) for seed in range(5)]
-    assert rank(index, queries, k=9, n_candidates=N) == rank(index, queries, k=9, n_candidates=None)
+    assert rank(index, queries, k=9, prefilter="single", n_candidates=N) == rank(index, queries, k=9, prefilter="none")
 
 
 def test_two_stage_ranks_what_the_prefilter_keeps(index: PageStore) -> None:
     queries = [random_query(seed) for seed in range(8)]
     kept = single_vector_rank(index, queries, k=15)
-    exact = rank(index, queries, k=N, n_candidates=None)
-    for ranking, candidates, all_pages in zip(rank(index, queries, k=10, n_candidates=15), kept, exact, strict=True):
+    exact = rank(index, queries, k=N, prefilter="none")
+    two_stage = rank(index, queries, k=10, prefilter="single", n_candidates=15)
+    for ranking, candidates, all_pages in zip(two_stage, kept, exact, strict=True):
         assert (ranking.n_pages, ranking.n_scored) == (N, 15)
         refs = {candidate.ref for candidate in candidates}
         assert ranking.hits == [hit for hit in all_pages.hits if hit.ref in refs][:10]
 
 
 def test_k_above_the_candidates_still_gets_k_pages(index: PageStore) -> None:
-    [ranking] = rank(index, [random_query(0)], k=20, n_candidates=5)
+    [ranking] = rank(index, [random_query(0)], k=20, prefilter="single", n_candidates=5)
     assert len(ranking.hits) == 20
 
 
 def test_queries_together_rank_as_alone(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [random_query(seed, 1 + seed) for seed in range(6)]
-    together = rank(index, queries, k=N, n_candidates=None)
-    monkeypatch.setattr(colret.search, "_BLOCK_PAGES", 7)
-    assert [rank(index, [query], k=N, n_candidates=None)[0] for query in queries] == together
+    together = rank(index, queries, k=N, prefilter="none")
+    monkeypatch.setattr(colret.search, "_BLOCK_BYTES", 7 * DIM)
+    assert [rank(index, [query], k=N, prefilter="none")[0] for query in queries] == together
 
 
 def test_queries_with_other_candidates_rank_together_as_alone(
     index: PageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = [random_query(seed, 1 + seed % 5) for seed in range(9)]
-    alone = [rank(index, [query], k=8, n_candidates=11)[0] for query in queries]
+    alone = [rank(index, [query], k=8, prefilter="single", n_candidates=11)[0] for query in queries]
     assert len({tuple(hit.ref for hit in ranking.hits) for ranking in alone}) > 1
-    for block, together in ((7, 4), (256, 64), (1, 9)):
-        monkeypatch.setattr(colret.search, "_BLOCK_PAGES", block)
+    for block, together in ((7, 4), (10_000, 64), (1, 9)):
+        monkeypatch.setattr(colret.search, "_BLOCK_BYTES", block * DIM)
         monkeypatch.setattr(colret.search, "_QUERIES_TOGETHER", together)
-        assert rank(index, queries, k=8, n_candidates=11) == alone
+        assert rank(index, queries, k=8, prefilter="single", n_candidates=11) == alone
 
 
 def test_what_is_being_written_is_not_found(index: PageStore, tmp_path: Path) -> None:
@@ -123,8 +125,8 @@ def test_what_is_being_written_is_not_found(index: PageStore, tmp_path: Path) ->
     store.add_pages([encoded("done", number) for number in range(1, 5)])
     store.put_documents([record("done", 4)])
     store.add_pages([encoded("half", number) for number in range(1, 5)])
-    for n_candidates in (None, 2):
-        [ranking] = rank(store, [random_query(1)], k=2, n_candidates=n_candidates)
+    for prefilter in ("none", "single", "binary", "sketch"):
+        [ranking] = rank(store, [random_query(1)], k=2, prefilter=prefilter, n_candidates=2)
         assert {hit.ref.doc_id for hit in ranking.hits} == {"done"}
         assert ranking.n_pages == 4
 
@@ -139,8 +141,8 @@ def test_a_search_sees_what_another_process_committed(tmp_path: Path) -> None:
     assert len(rank(reader, [random_query(0)])[0].hits) == 1
 
 
-@pytest.mark.parametrize(("k", "n_candidates"), [(0, 5), (-1, None), (3, 0)])
-def test_numbers_below_one_are_the_callers_mistake(index: PageStore, k: int, n_candidates: int | None) -> None:
+@pytest.mark.parametrize(("k", "n_candidates"), [(0, 5), (-1, 1), (3, 0)])
+def test_numbers_below_one_are_the_callers_mistake(index: PageStore, k: int, n_candidates: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         rank(index, [random_query(0)], k=k, n_candidates=n_candidates)
 
@@ -170,27 +172,27 @@ def test_a_search_survives_compaction_by_another_process(tmp_path: Path, monkeyp
     for number in range(1, 8):
         store.add_pages([encoded("a", number, 200)])
     store.put_documents([record("a", 7)])
-    expected = rank(store, [random_query(3)], k=7, n_candidates=None)
+    expected = rank(store, [random_query(3)], k=7, prefilter="none")
     reader = PageStore.open(store.path)
     monkeypatch.setattr(colret.store, "MANY_FRAGMENTS", 0)
-    real = PageStore.candidates
+    real = PageStore.page_table
     compacted: list[bool] = []
 
-    def candidates(self: PageStore) -> list[Candidate]:
+    def page_table(self: PageStore) -> PageTable:
         found = real(self)
         if self is reader and not compacted:
             compacted.append(True)
             store.compact()
         return found
 
-    monkeypatch.setattr(PageStore, "candidates", candidates)
-    assert rank(reader, [random_query(3)], k=7, n_candidates=None) == expected
+    monkeypatch.setattr(PageStore, "page_table", page_table)
+    assert rank(reader, [random_query(3)], k=7, prefilter="none") == expected
     assert compacted
 
 
 def test_each_page_has_its_own_score(index: PageStore) -> None:
     query = random_query(5)
     own = {ref: -score for score, ref in naive(index, query)}
-    [ranking] = rank(index, [query], k=N, n_candidates=None)
+    [ranking] = rank(index, [query], k=N, prefilter="none")
     for hit in ranking.hits:
         assert hit.maxsim == pytest.approx(own[hit.ref], abs=0.02 * 4)

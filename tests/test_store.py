@@ -13,10 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from colret.codecs import decode
 from colret.errors import StoreError
 from colret.schema import FORMAT_VERSION
-from colret.scoring import mean_direction, normalize_rows
+from colret.scoring import float_vectors, mean_direction, normalize_rows
 from colret.store import MANY_FRAGMENTS, PageStore
 from colret.types import (
     DocumentFile,
@@ -70,6 +69,11 @@ def record(doc_id: str, n_pages: int = 1, **values: object) -> DocumentRecord:
     return dataclasses.replace(made, **values)  # type: ignore[arg-type]
 
 
+def codes(store: PageStore, place: int) -> bytes:
+    """Return the stored codes of a page, by its place in the page table."""
+    return store.vectors(np.array([place])).values.tobytes()
+
+
 @pytest.fixture
 def index(tmp_path: Path) -> PageStore:
     return PageStore.create(tmp_path / "index", SETTINGS)
@@ -83,9 +87,9 @@ def test_a_page_comes_back_as_it_was_written(index: PageStore) -> None:
     candidates = reopened.candidates()
     assert [candidate.ref for candidate in candidates] == [PageRef("a", 1), PageRef("a", 2)]
     row_ids = [candidate.row_id for candidate in candidates]
-    vectors = decode(reopened.vectors(row_ids), DIM, "int8")
+    vectors = reopened.vectors(np.arange(2))
     for i, (page, details) in enumerate(zip(pages, reopened.details(row_ids), strict=True)):
-        assert np.abs(vectors.page(i) - page.embedding.vectors).max() <= vectors.scales[i] / 2 + 1e-7
+        assert np.abs(float_vectors(vectors, i) - page.embedding.vectors).max() <= vectors.scales[i] / 2 + 1e-7
         assert details.words.texts == page.page.words.texts
         assert np.array_equal(details.words.boxes, page.page.words.boxes)
         assert np.array_equal(details.boxes, page.embedding.boxes)
@@ -99,7 +103,7 @@ def test_vectors_and_details_come_in_the_order_asked_for(index: PageStore) -> No
     row_ids = [candidate.row_id for candidate in index.candidates()]
     order = [4, 0, 6, 2]
     shuffled = [row_ids[i] for i in order]
-    assert [len(page.codes) // DIM for page in index.vectors(shuffled)] == [i + 1 for i in order]
+    assert np.diff(index.vectors(np.array(order)).offsets).tolist() == [i + 1 for i in order]
     assert [page.ref.number for page in index.details(shuffled)] == [i + 1 for i in order]
 
 
@@ -179,11 +183,11 @@ def test_many_small_commits_are_merged_and_nothing_is_lost(index: PageStore) -> 
         index.add_pages([encoded("a", number)])
     index.put_documents([record("a", n_pages)])
     reader = PageStore.open(index.path)
-    before = [(page.ref, bytes(index.vectors([page.row_id])[0].codes)) for page in index.candidates()]
+    before = [(page.ref, codes(index, place)) for place, page in enumerate(index.candidates())]
     size = index.info().bytes_on_disk
     index.compact()
     assert index.info().bytes_on_disk < size
-    assert [(page.ref, bytes(index.vectors([page.row_id])[0].codes)) for page in index.candidates()] == before
+    assert [(page.ref, codes(index, place)) for place, page in enumerate(index.candidates())] == before
     reader.refresh()
     assert len(reader.candidates()) == n_pages
 

@@ -30,16 +30,18 @@ def info(index_path: Path, as_json: bool) -> None:
         click.echo(json.dumps(asdict(found) | {"index": str(index_path)}))
         return
     per_page = f"{found.n_vectors / found.n_pages:.0f} a page" if found.n_pages else "none yet"
-    codes = found.n_vectors * bytes_per_vector(settings.dim, settings.codec)
+    codes = found.n_vectors * bytes_per_vector(settings.stored_dim, settings.codec)
     each = f", {show_bytes(found.bytes_on_disk / found.n_pages)} a page" if found.n_pages else ""
     kept = ", without those of the prompt" if settings.page_tokens == "image" else ""
+    kept += f", {settings.pool} pooled into one" if settings.pool > 1 else ""
+    of = f" of {settings.dim}" if settings.stored_dim < settings.dim else ""
     rows = {
         "index": str(index_path),
         "model": f"{settings.model} ({settings.revision})",
         "query": "as it is" if settings.query_template == "{}" else settings.query_template,
         "documents": f"{found.n_documents:,} ({found.n_failed} that could not be used)",
         "pages": f"{found.n_pages:,} ({found.n_blank} blank and {found.n_skipped_pages} unreadable ones left out)",
-        "vectors": f"{found.n_vectors:,} of {settings.dim} dimensions, {per_page}{kept}",
+        "vectors": f"{found.n_vectors:,} of {settings.stored_dim}{of} dimensions, {per_page}{kept}",
         "codec": f"{settings.codec}, {show_bytes(codes)} of codes",
         "on disk": f"{show_bytes(found.bytes_on_disk)}{each}",
         "made": f"{settings.created} by colret {settings.tool_version}, format {settings.format_version}",

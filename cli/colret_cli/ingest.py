@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from colret.types import Codec, IndexInfo
 
 SOME_SKIPPED = 3  # exit code
+
+
+class Storage(NamedTuple):
+    """How a new index stores vectors, as far as that was said."""
+
+    codec: Codec | None
+    dim: int | None
+    pool: int | None
 
 
 def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
@@ -65,8 +73,19 @@ def _as_batch_size(ctx: click.Context, parameter: click.Parameter, value: str) -
 )
 @click.option(
     "--codec",
-    type=click.Choice(["int8", "float16"]),
-    help="How vectors are stored in a new index.  [default: int8]",
+    type=click.Choice(["float16", "int8", "int4", "binary"]),
+    help="How vectors are stored in a new index: 2, 1, 1/2 or 1/8 bytes a dimension.  "
+    "[default: int4 from 256 dimensions on, else int8]",
+)
+@click.option(
+    "--dim",
+    type=click.IntRange(min=1),
+    help="Dimensions to store in a new index, by a projection fitted to its first documents.  [default: all]",
+)
+@click.option(
+    "--pool",
+    type=click.IntRange(min=1),
+    help="Vectors of a page that a new index merges into one, the most alike ones.  [default: 1]",
 )
 @click.option(
     "--image-tokens-only",
@@ -79,6 +98,8 @@ def ingest(
     paths: tuple[Path, ...],
     index_path: Path,
     codec: Codec | None,
+    dim: int | None,
+    pool: int | None,
     retry_failed: bool,
     as_json: bool,
     **options: Any,
@@ -98,7 +119,7 @@ def ingest(
 
     started = time.monotonic()
     _check_paths(paths)
-    store, encoder = _open_or_create(index_path, codec, options)
+    store, encoder = _open_or_create(index_path, Storage(codec, dim, pool), options)
     progress = ProgressLine()
     try:
         report = run(paths, store, encoder, retry_failed=retry_failed, on_progress=progress)
@@ -123,7 +144,7 @@ def _check_paths(paths: tuple[Path, ...]) -> None:
     raise DocumentError(paths[0], "no PDFs or images in it", "name a folder that holds some", reason="missing")
 
 
-def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, Any]) -> tuple[PageStore, Encoder]:
+def _open_or_create(index_path: Path, storage: Storage, options: dict[str, Any]) -> tuple[PageStore, Encoder]:
     """Open the index with its own encoder, or make one for the encoder that was asked for."""
     from colret.encoders import choose_model, load_encoder
     from colret.errors import StoreError
@@ -131,9 +152,7 @@ def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, An
 
     if PageStore.exists(index_path):
         store = open_store(index_path)
-        if codec not in (None, store.settings.codec):
-            remedy = "leave --codec out, or ingest into a new --index"
-            raise StoreError(index_path, f"stores vectors as {store.settings.codec}, not {codec}", remedy)
+        _check_storage(store, storage)
         if options["image_tokens_only"] and store.settings.page_tokens != "image":
             remedy = "leave it out, or ingest into a new --index"
             raise StoreError(index_path, "was made without --image-tokens-only", remedy)
@@ -147,7 +166,20 @@ def _open_or_create(index_path: Path, codec: Codec | None, options: dict[str, An
         click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)
     name = options.pop("model")
     encoder = usage_errors(lambda: load_encoder(name, **options))
-    return PageStore.create(index_path, settings_for(encoder.info, codec or "int8")), encoder
+    settings = usage_errors(lambda: settings_for(encoder.info, storage.codec, dim=storage.dim, pool=storage.pool or 1))
+    return PageStore.create(index_path, settings), encoder
+
+
+def _check_storage(store: PageStore, storage: Storage) -> None:
+    """Refuse to store vectors in another way than the index does."""
+    from colret.errors import StoreError
+
+    settings = store.settings
+    stored = {"codec": settings.codec, "dim": settings.stored_dim, "pool": settings.pool}
+    for name, wanted in storage._asdict().items():
+        if wanted not in (None, stored[name]):
+            remedy = f"leave --{name} out, or ingest into a new --index"
+            raise StoreError(store.path, f"was made with --{name} {stored[name]}, not {wanted}", remedy)
 
 
 def _print_report(report: IngestReport, info: IndexInfo, index_path: Path, seconds: float, *, as_json: bool) -> None:

@@ -1,0 +1,144 @@
+"""LanceDB's indexes over columns of the pages: approximate nearest neighbours and full text.
+
+Rows added after an index was built are unindexed: searched too, without its help. Compaction
+takes them into the index, and leaves what it says of the others valid, as row ids are stable.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import pyarrow as pa
+
+from colret.types import Float32
+
+AnnKind = Literal["ivf_flat", "ivf_sq", "ivf_rq", "ivf_pq", "hnsw_sq"]
+ANN_KINDS: tuple[AnnKind, ...] = get_args(AnnKind)
+
+_CLASSES: Final[dict[AnnKind, str]] = {
+    "ivf_flat": "IvfFlat",
+    "ivf_sq": "IvfSq",
+    "ivf_rq": "IvfRq",
+    "ivf_pq": "IvfPq",
+    "hnsw_sq": "HnswSq",
+}
+_ANN_KEY = "colret:ann"  # in the metadata of the indexed column
+
+
+class AnnSettings(NamedTuple):
+    """How an ANN index is built and asked."""
+
+    kind: AnnKind
+    n_partitions: int  # clusters that the vectors are divided into
+    n_probes: int  # of them that a query looks into
+    refine: int = 0  # k times this many are scored again by their exact vectors; 0 leaves that out
+
+
+class ColumnIndex(NamedTuple):
+    """What LanceDB says of an index over a column."""
+
+    column: str
+    kind: str  # as LanceDB calls it
+    n_indexed: int  # rows
+    n_unindexed: int
+    n_bytes: int
+
+
+def column_indexes(table: Any) -> dict[str, ColumnIndex]:
+    """Return a table's indexes by column."""
+    found = {}
+    for index in table.list_indices():
+        [column] = index.columns
+        counts = (index.num_indexed_rows, index.num_unindexed_rows, index.size_bytes)
+        found[column] = ColumnIndex(column, index.index_type, *(count or 0 for count in counts))
+    return found
+
+
+def build_ann_index(table: Any, column: str, settings: AnnSettings) -> None:
+    """Index a column of unit vectors for dot products, in place of an index that is there."""
+    import lancedb.index
+
+    kind = getattr(lancedb.index, _CLASSES[settings.kind])
+    config = kind(distance_type="dot", num_partitions=settings.n_partitions)
+    put_ann_settings(table, column, settings)
+    table.create_index(column, config=config, name=_name(column))
+
+
+def build_text_index(table: Any, column: str) -> None:
+    """Index a column of texts for BM25, in place of an index that is there."""
+    from lancedb.index import FTS
+
+    # Positions, which phrases need, break compaction.
+    table.create_index(column, config=FTS(with_position=False), name=_name(column))
+
+
+def drop_index(table: Any, column: str) -> None:
+    """Drop the index over a column."""
+    table.drop_index(_name(column))
+
+
+def put_ann_settings(table: Any, column: str, settings: AnnSettings) -> None:
+    """Keep the settings with the column, so that whoever asks it uses them."""
+    table.update_field_metadata({"path": column, "metadata": {_ANN_KEY: json.dumps(settings._asdict())}})
+
+
+def get_ann_settings(table: Any, column: str) -> AnnSettings | None:
+    """Return the settings of the ANN index over a column; None if there is no index."""
+    kept = (table.schema.field(column).metadata or {}).get(_ANN_KEY.encode())
+    return AnnSettings(**json.loads(kept)) if kept and column in column_indexes(table) else None
+
+
+def nearest_rows(
+    table: Any,
+    column: str,
+    query: Float32,
+    k: int,
+    *,
+    select: list[str],
+    where: str | None = None,
+    ann: AnnSettings | None = None,
+) -> pa.Table:
+    """Return the ``k`` rows, or all if there are fewer, whose unit vectors are nearest to ``query`` (d,) float32.
+
+    Args:
+        table: The table.
+        column: Its column of vectors.
+        query: A unit vector.
+        k: Rows to return.
+        select: Columns to return, besides ``_distance`` and ``_rowid``.
+        where: An SQL condition that rows must satisfy.
+        ann: How to ask the column's index; None compares every vector.
+    """
+
+    def ask(n_probes: int | None) -> pa.Table:
+        search = table.search(query, vector_column_name=column).distance_type("dot").limit(k)
+        if ann is None or n_probes is None:
+            search = search.bypass_vector_index()
+        else:
+            search = search.nprobes(n_probes)
+            search = search.refine_factor(ann.refine) if ann.refine else search
+        search = search.where(where) if where else search
+        return search.select([*select, "_distance"]).with_row_id(True).to_arrow()
+
+    rows = ask(ann.n_probes if ann else None)
+    if ann is not None and len(rows) < k:  # so few lie in the partitions that were probed
+        return ask(None)
+    return rows
+
+
+def text_rows(table: Any, column: str, text: str, k: int, *, select: list[str], where: str | None = None) -> pa.Table:
+    """Return the ``k`` rows with the highest BM25 score for the words of ``text``; fewer if fewer share any.
+
+    ``text`` is words alone: punctuation, quotes and operators mean nothing in it.
+    """
+    from lancedb.query import MatchQuery
+
+    valid = text.encode("utf-8", "replace").decode()
+    search = table.search(MatchQuery(valid, column), query_type="fts").limit(k)
+    search = search.where(where) if where else search
+    return search.select([*select, "_score"]).with_row_id(True).to_arrow()
+
+
+def _name(column: str) -> str:
+    return f"{column}_index"

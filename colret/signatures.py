@@ -1,0 +1,248 @@
+"""Signatures: a small copy of every page's vectors that prefilters scan, memory-mapped beside the index.
+
+Two kinds, both a bit a dimension. ``bits`` are the signs of every stored vector, an eighth of the
+int8 bytes; ``sketch`` those of the means of 32 contiguous blocks of a page's vectors. Both are
+made from what the index stores, so the files are a cache: anyone may delete them, and whoever
+misses pages in them adds a segment. A segment holds the pages that were missing when it was
+made, by the index's stable row ids, and is never changed; a folder under its final name is
+complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colret.errors import StoreError
+from colret.packing import pack_signs, unpack_nibbles
+from colret.page_table import PageTable
+from colret.pooling import block_means
+from colret.scoring import float_vectors, hamming_maxsim, maxsim
+from colret.store import PageStore
+from colret.types import Float32, Int64, Multivectors
+
+Kind = Literal["bits", "sketch"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+FOLDER: Final = "signatures"
+SKETCH_BLOCKS: Final = 32
+MANY_SEGMENTS: Final = 8  # after which they are merged
+
+_UNUSABLE = (OSError, ValueError, EOFError, IndexError)  # what reading a damaged segment raises
+_BLOCK_PAGES = 256  # pages in memory at a time
+
+
+class Segment(NamedTuple):
+    """Signatures of some pages, and where it lies; None if it could not be written."""
+
+    row_ids: Int64
+    pages: Multivectors
+    folder: Path | None
+
+
+class Signatures:
+    """The signatures of one kind of every visible page, as of a page table."""
+
+    def __init__(self, kind: Kind, table: PageTable, segments: Sequence[Segment]) -> None:
+        self.kind = kind
+        self.segments = tuple(segments)
+        self._segment = np.full(len(table), -1, np.int32)  # (N,) which segment holds each page
+        self._row = np.zeros(len(table), np.int64)  # (N,) and where
+        for number, segment in enumerate(self.segments):
+            places, held = table.locate(segment.row_ids)
+            self._segment[places[held]] = number
+            self._row[places[held]] = np.flatnonzero(held)
+
+    def missing(self) -> Int64:
+        """Return the places of pages without a signature."""
+        return np.flatnonzero(self._segment < 0)
+
+    def n_dead(self) -> int:
+        """Return how many signatures are of pages that are gone, or held twice."""
+        return sum(len(segment.row_ids) for segment in self.segments) - int((self._segment >= 0).sum())
+
+    def scan(self, query: Float32, places: Int64, *, signs_only: bool = False) -> Float32:
+        """Return the MaxSim of a query (T, d) float32 with the signatures of pages, (len(places),) float32.
+
+        Args:
+            query: Unit rows.
+            places: Pages of the table.
+            signs_only: Compare with the signs of the query: faster, and less exact.
+        """
+        scores = np.empty(len(places), np.float32)
+        held_by = self._segment[places]
+        for number, segment in enumerate(self.segments):
+            mine = np.flatnonzero(held_by == number)
+            rows = self._row[places[mine]]
+            score = hamming_maxsim if signs_only else maxsim
+            if len(mine):
+                scores[mine] = score(query, segment.pages, rows=rows)
+        return scores
+
+    def take(self, places: Int64) -> Multivectors:
+        """Return copies of the signatures of pages, in the order of ``places``."""
+        held = [(self.segments[self._segment[place]].pages, int(self._row[place])) for place in places.tolist()]
+        bits = [np.asarray(pages.values[pages.offsets[row] : pages.offsets[row + 1]], np.uint8) for pages, row in held]
+        return _packed(bits, held[0][0].dim)
+
+
+def open_signatures(
+    store: PageStore, kind: Kind, *, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> Signatures:
+    """Return the signatures of every visible page, making those that are missing.
+
+    Where the index's folder cannot be written, they are made in memory, each time.
+
+    Args:
+        store: The index.
+        kind: Which.
+        on_progress: Called with the pages done and the pages that are to be made.
+    """
+    made: Signatures = store.derived(_key(kind), lambda: _open(store, kind, on_progress))
+    return made
+
+
+def _key(kind: Kind) -> tuple[str, Kind]:
+    return "signatures", kind
+
+
+def _open(store: PageStore, kind: Kind, on_progress: Callable[[int, int], None]) -> Signatures:
+    folder, table, dim = store.path / FOLDER, store.page_table(), store.settings.stored_dim
+    found = Signatures(kind, table, _load_all(folder, kind, dim))
+    missing = found.missing()
+    if not len(missing):
+        return found
+    made = _make(store, kind, missing, on_progress)
+    segment = _write(folder, kind, table.row_ids[missing], table.n_vectors[missing], dim, made)
+    return Signatures(kind, table, [*found.segments, segment])
+
+
+def merge_segments(store: PageStore, kind: Kind) -> None:
+    """Make one segment of many, or of one with many dead pages; only under ``store.writing()``."""
+    found = open_signatures(store, kind)
+    table = store.page_table()
+    if len(found.segments) <= MANY_SEGMENTS and found.n_dead() <= len(table) // 2:
+        return
+    everything = np.arange(len(table))
+    copies = (found.take(places) for places in _chunks(everything))
+    merged = _write(store.path / FOLDER, kind, table.row_ids, table.n_vectors, store.settings.stored_dim, copies)
+    for segment in found.segments:
+        if merged.folder and segment.folder and segment.folder != merged.folder:
+            shutil.rmtree(segment.folder, ignore_errors=True)  # readers keep what they have mapped
+    store.forget(_key(kind))
+
+
+def signature(pages: Multivectors, kind: Kind) -> Multivectors:
+    """Return the signatures of stored pages, in binary."""
+    if kind == "bits":
+        return _sign_bits(pages)
+    bits = [pack_signs(block_means(float_vectors(pages, i), SKETCH_BLOCKS)) for i in range(len(pages))]
+    return _packed(bits, pages.dim)
+
+
+def _sign_bits(pages: Multivectors) -> Multivectors:
+    if pages.coding == "binary":
+        return pages
+    if pages.coding == "int4":
+        return _binary(pack_signs(unpack_nibbles(pages.values.view(np.uint8), pages.dim)), pages.offsets, pages.dim)
+    return _binary(pack_signs(pages.values), pages.offsets, pages.dim)
+
+
+def n_signature_vectors(n_vectors: Int64, kind: Kind) -> Int64:
+    """Return how many vectors the signature of each page has."""
+    return n_vectors if kind == "bits" else np.minimum(n_vectors, SKETCH_BLOCKS)
+
+
+def _make(
+    store: PageStore, kind: Kind, places: Int64, on_progress: Callable[[int, int], None]
+) -> Iterator[Multivectors]:
+    done = 0
+    for block in _chunks(places):
+        yield signature(store.vectors(block), kind)
+        done += len(block)
+        on_progress(done, len(places))
+
+
+def _packed(bits: Sequence[NDArray[np.uint8]], dim: int) -> Multivectors:
+    offsets = np.zeros(len(bits) + 1, np.int64)
+    np.cumsum([len(page) for page in bits], out=offsets[1:])
+    return _binary(np.concatenate(bits), offsets, dim)
+
+
+def _binary(bits: NDArray[np.uint8], offsets: Int64, dim: int) -> Multivectors:
+    return Multivectors(bits, offsets, np.full(len(offsets) - 1, dim**-0.5, np.float32), "binary", dim)
+
+
+def _chunks(places: Int64) -> Iterator[Int64]:
+    return (places[start : start + _BLOCK_PAGES] for start in range(0, len(places), _BLOCK_PAGES))
+
+
+# Files
+
+
+def _load_all(folder: Path, kind: Kind, dim: int) -> list[Segment]:
+    segments = []
+    for each in sorted(folder.glob(f"{kind}-*")):
+        # Damaged, of another version, or merged away a moment ago: its pages are missing then.
+        with suppress(*_UNUSABLE):
+            segments.append(_load(each, dim))
+    return segments
+
+
+def _load(folder: Path, dim: int) -> Segment:
+    row_ids, offsets = (np.load(folder / f"{name}.npy") for name in ("row_ids", "offsets"))
+    bits = np.load(folder / "bits.npy", mmap_mode="r")
+    if bits.shape[1] != -(-dim // 8) or len(row_ids) != len(offsets) - 1:
+        raise ValueError("signatures of another dimension")
+    return Segment(row_ids, _binary(bits, offsets, dim), folder)
+
+
+def _write(
+    folder: Path, kind: Kind, row_ids: Int64, n_vectors: Int64, dim: int, blocks: Iterable[Multivectors]
+) -> Segment:
+    """Write a segment under the name of what it holds, or keep it in memory if the folder refuses."""
+    offsets = np.zeros(len(row_ids) + 1, np.int64)
+    np.cumsum(n_signature_vectors(n_vectors, kind), out=offsets[1:])
+    try:
+        folder.mkdir(exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
+    except OSError:
+        bits = np.concatenate([np.asarray(block.values, np.uint8) for block in blocks])
+        return Segment(row_ids, _binary(bits, offsets, dim), None)
+    try:
+        _write_bits(draft / "bits.npy", (int(offsets[-1]), -(-dim // 8)), blocks)
+        np.save(draft / "row_ids.npy", row_ids)
+        np.save(draft / "offsets.npy", offsets)
+        final = folder / f"{kind}-{hashlib.sha256(row_ids.tobytes()).hexdigest()[:16]}"
+        try:
+            os.rename(draft, final)
+        except OSError:  # another process has just made the same, or it is there and damaged
+            with suppress(*_UNUSABLE):
+                return _load(final, dim)
+            shutil.rmtree(final, ignore_errors=True)
+            os.rename(draft, final)
+        return _load(final, dim)
+    except OSError as error:
+        raise StoreError(folder, f"signatures cannot be written: {error.strerror}", "free some space") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write_bits(path: Path, shape: tuple[int, int], blocks: Iterable[Multivectors]) -> None:
+    """Write the blocks' bits as one array. A full disk raises, as no memory map would."""
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            file.write(np.ascontiguousarray(block.values).data)
+        file.flush()
+        os.fsync(file.fileno())  # a complete name must mean complete bytes, also after a power cut
