@@ -8,11 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from colret import kernels
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
 from colret.store import PageStore, settings_for
 
-HEAVY = ("torch", "torchvision", "lancedb", "colpali_engine", "transformers", "numpy", "pyarrow", "PIL", "pypdfium2")
+HEAVY = (
+    "torch",
+    "torchvision",
+    "lancedb",
+    "colpali_engine",
+    "transformers",
+    "onnxruntime",
+    "huggingface_hub",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "PIL",
+    "pypdfium2",
+)
 ROOT = Path(__file__).parent.parent
 
 
@@ -44,6 +58,18 @@ def test_a_mistake_in_usage_imports_no_model(tmp_path: Path) -> None:
 
 def test_listing_an_index_loads_no_model(tmp_path: Path) -> None:
     assert not imported(["list", "--index", str(tmp_path)]) & {"torch", "colpali_engine", "transformers"}
+
+
+@pytest.mark.skipif(not kernels.available(), reason="without the compiled kernels torch scores")
+@pytest.mark.parametrize("options", [[], ["--exact", "--device", "cpu"], ["--json"]])
+def test_a_query_of_the_embedded_encoder_imports_no_torch(
+    options: list[str], tmp_path: Path, folder: Path, embedded: TextEncoder
+) -> None:
+    index = tmp_path / "index"
+    ingest([folder], PageStore.create(index, settings_for(embedded.info)), embedded)
+    modules = imported(["query", "sourdough", "--index", str(index), *options])
+    assert "lancedb" in modules  # it did search
+    assert not modules & {"torch", "torchvision", "transformers", "onnxruntime", "huggingface_hub"}
 
 
 def test_a_sync_of_nothing_new_loads_no_model(tmp_path: Path, folder: Path, embedded: TextEncoder) -> None:

@@ -19,6 +19,7 @@ from colret.encoders.embedded import embedded_folder
 from colret.encoders.sources import digest_of
 from colret.encoders.text import TextEncoder
 from colret.encoders.text_checkpoints import TEXT_TYPES
+from colret.encoders.token_models import TokenModel
 from colret.encoders.weights import quiet_transformers
 from colret.errors import ModelError
 from colret.types import WHOLE_PAGE, Float32, Page, PageEmbedding, PageRef, Words
@@ -215,6 +216,7 @@ def test_a_window_is_what_the_checkpoint_can_and_wants_to_take(kind: str, window
     def note(module: Any, args: Any, kwargs: dict[str, torch.Tensor]) -> None:
         seen.append(kwargs["input_ids"].shape[1])
 
+    assert isinstance(encoder._query_model, TokenModel)
     encoder._query_model.backbone.register_forward_pre_hook(note, with_kwargs=True)
     encode(encoder, "x " * 3000)
     n_special = 3 if kind == "pylate" else 2

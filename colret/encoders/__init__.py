@@ -51,6 +51,7 @@ def load_encoder(
     dtype: str = "auto",
     batch_size: int | None = None,
     image_tokens_only: bool = False,
+    queries_only: bool = False,
 ) -> Encoder:
     """Load the encoder called ``name``: what its checkpoint's files say it is, never its name.
 
@@ -61,6 +62,8 @@ def load_encoder(
         dtype: "auto", "float32", "bfloat16" or "float16".
         batch_size: Pages encoded together by a vision model; by default what suits the device.
         image_tokens_only: Leave out the vectors of a vision model's prompt around the image.
+        queries_only: Load what pages need only when the first come, where that is a part of its
+            own: the embedded encoder's queries need no torch.
 
     Raises:
         ValueError: If an option has no such value.
@@ -71,7 +74,7 @@ def load_encoder(
         from colret.encoders.text import load_embedded
 
         _refuse_image_tokens(name, image_tokens_only)
-        return load_embedded(device=device, dtype=dtype)
+        return load_embedded(device=device, dtype=dtype, queries_only=queries_only)
     placement = choose_placement(device, dtype, batch_size)  # refuses nonsense before a long download
     with blamed_on_model(name):
         source = find_source(SHORTCUTS.get(name, name), revision)

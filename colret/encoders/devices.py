@@ -39,6 +39,17 @@ def choose_placement(device: str = "auto", dtype: str = "auto", batch_size: int 
     return Placement(chosen, _choose_dtype(dtype, chosen), batch_size or _BATCH_SIZES.get(chosen.type, 1))
 
 
+def check_choice(device: str, dtype: str) -> None:
+    """Refuse what ``choose_placement`` would, without importing torch for what every machine has.
+
+    Raises:
+        ValueError: If the device or the dtype is unknown.
+        ModelError: If this machine does not have that device.
+    """
+    if device not in ("auto", "cpu") or dtype not in DTYPES:
+        choose_placement(device, dtype)
+
+
 def _choose_device(name: str) -> torch.device:
     import torch
 

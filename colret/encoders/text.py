@@ -9,17 +9,22 @@ the difference of 3.2 being at least 0.8 at 95 %), at twice the bytes.
 
 A page's windows are computed apart from all other pages', in tensors whose shapes depend on
 that page alone. So its vectors are the same to the last bit whatever it is encoded with.
+
+The embedded encoder's queries go through numpy instead of torch, whose import alone takes
+several times as long as the rest of a search. The vectors are the same to about 1e-6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from colret.encoders.devices import Placement, choose_placement
+from colret.encoders.bert_numpy import BertInNumpy
+from colret.encoders.devices import Placement, check_choice, choose_placement
 from colret.encoders.embedded import EMBEDDED, REVISION, check_embedded, embedded_folder
 from colret.encoders.pieces import NO_PIECE, framed, piece_boxes, windows
 from colret.encoders.recipes import Frame, Recipe, plain_recipe, read_recipe
@@ -31,16 +36,17 @@ from colret.errors import ModelError
 from colret.scoring import normalize_rows
 from colret.types import EncoderInfo, Float32, Int64, Page, PageEmbedding, QueryEmbedding
 
-if TYPE_CHECKING:
-    import torch
+WindowModel = Callable[[Int64, Int64, str], Float32]
+"""Takes ids (n, L), mask (n, L) and a subject for messages, as ``TokenModel``; gives (n, L, D)."""
 
 
-def load_embedded(*, device: str = "auto", dtype: str = "auto") -> TextEncoder:
+def load_embedded(*, device: str = "auto", dtype: str = "auto", queries_only: bool = False) -> TextEncoder:
     """Load the encoder that comes with the installation: offline, and right after it.
 
     Args:
-        device: "auto", or a torch device.
-        dtype: Precision for pages, as for ``text_placement``.
+        device: Where pages are encoded: "auto", or a torch device. Queries are on the CPU.
+        dtype: Precision for pages, as for ``text_placement``; queries are always in float32.
+        queries_only: Load the model for pages, and torch, only when the first pages come.
 
     Raises:
         ValueError: If an option has no such value.
@@ -48,13 +54,23 @@ def load_embedded(*, device: str = "auto", dtype: str = "auto") -> TextEncoder:
     """
     from tokenizers import Tokenizer
 
-    placement = text_placement(device, dtype)
+    check_choice(device, dtype)
     folder = embedded_folder()
     check_embedded(folder)
-    model = load_token_model(resolve_text_checkpoint(Source(EMBEDDED, folder, None)), placement.device)
+
+    def load_page_model() -> TokenModel:
+        placement = text_placement(device, dtype)
+        checkpoint = resolve_text_checkpoint(Source(EMBEDDED, folder, None))
+        return load_token_model(checkpoint, placement.device).in_dtype(placement.dtype)
+
+    query_model = BertInNumpy(folder, EMBEDDED)
     tokenizer = whole_text(Tokenizer.from_file(str(folder / "tokenizer.json")))
     recipe = plain_recipe(tokenizer)
-    return TextEncoder(model, tokenizer, recipe, _info(EMBEDDED, REVISION, model, recipe), placement.dtype)
+    info = _info(EMBEDDED, REVISION, query_model.dim, recipe)
+    encoder = TextEncoder(query_model, load_page_model, tokenizer, recipe, info)
+    if not queries_only:
+        encoder.page_model()  # now, so that its failure is not held against a page
+    return encoder
 
 
 def open_text(source: Source, *, device: str = "auto", dtype: str = "auto") -> TextEncoder:
@@ -76,16 +92,16 @@ def open_text(source: Source, *, device: str = "auto", dtype: str = "auto") -> T
     recipe = read_recipe(
         checkpoint, tokenizer, filler, _positions(model.backbone.config, checkpoint.kind.skips_positions)
     )
-    info = _info(source.name, source.revision(), model, recipe)
-    return TextEncoder(model, tokenizer, recipe, info, placement.dtype)
+    info = _info(source.name, source.revision(), model.dim, recipe)
+    return TextEncoder(model, lambda: model.in_dtype(placement.dtype), tokenizer, recipe, info)
 
 
-def _info(name: str, revision: str, model: TokenModel, recipe: Recipe) -> EncoderInfo:
+def _info(name: str, revision: str, dim: int, recipe: Recipe) -> EncoderInfo:
     return EncoderInfo(
         name=name,
         family="text",
         revision=revision,
-        dim=model.dim,
+        dim=dim,
         query_template=recipe.template,
         reads="words",
         render_pixels=0,
@@ -109,22 +125,26 @@ class TextEncoder:
     """An ``Encoder`` over words; see the module's docstring for the recipe.
 
     Args:
-        model: The model, in float32: a query is short, and its error would count for every page.
+        query_model: The model, in float32: a query is short, and its error would count for every page.
+        load_page_model: Gives the model for pages, in their precision; called when the first pages come.
         tokenizer: A ``tokenizers.Tokenizer`` that neither truncates nor pads.
         recipe: What to put around pages and queries, and which vectors count.
         info: What an index must know of this encoder.
-        page_dtype: Precision for pages.
     """
 
     def __init__(
-        self, model: TokenModel, tokenizer: Any, recipe: Recipe, info: EncoderInfo, page_dtype: torch.dtype
+        self,
+        query_model: WindowModel,
+        load_page_model: Callable[[], TokenModel],
+        tokenizer: Any,
+        recipe: Recipe,
+        info: EncoderInfo,
     ) -> None:
         self.info = info
-        self._query_model = model
+        self._query_model = query_model
+        self.page_model = functools.cache(load_page_model)
         self._tokenizer = tokenizer
         self._recipe = recipe
-        self._page_dtype = page_dtype
-        self._page_model: TokenModel | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
@@ -133,7 +153,7 @@ class TextEncoder:
         Raises:
             ModelError: If memory runs out, or the model returns a vector without a direction.
         """
-        if self._query_model.device.type != "cpu":
+        if self.page_model().device.type != "cpu":  # loads it, before the workers could race for it
             return [self._encode_page(page) for page in pages]
         return list(self._workers().map(self._encode_page, pages))
 
@@ -156,19 +176,13 @@ class TextEncoder:
         if self._pool is None:
             n_threads = torch.get_num_threads()
             self._pool = ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,))
-            self._model_for_pages()  # made once, before the workers could race for it
         return self._pool
-
-    def _model_for_pages(self) -> TokenModel:
-        if self._page_model is None:
-            self._page_model = self._query_model.in_dtype(self._page_dtype)
-        return self._page_model
 
     def _encode_page(self, page: Page) -> PageEmbedding:
         pieces = self._pieces(page.words.text)
         if not pieces.ids:
             return PageEmbedding(np.empty((0, self.info.dim), np.float32), np.empty((0, 4), np.uint16))
-        ids, numbers, vectors = self._embed(self._model_for_pages(), pieces.ids, self._recipe.page, page.ref.page_id)
+        ids, numbers, vectors = self._embed(self.page_model(), pieces.ids, self._recipe.page, page.ref.page_id)
         kept = ~np.isin(ids, list(self._recipe.unscored)) | (numbers == NO_PIECE)
         boxes = piece_boxes(page.words, pieces.offsets)
         return PageEmbedding(self._unit_rows(vectors[kept], page.ref.page_id), boxes[numbers[kept]])
@@ -187,7 +201,7 @@ class TextEncoder:
         return self._tokenizer.encode(valid, add_special_tokens=False)
 
     def _embed(
-        self, model: TokenModel, pieces: list[int], frame: Frame, subject: str, n_fillers: int = 0
+        self, model: WindowModel, pieces: list[int], frame: Frame, subject: str, n_fillers: int = 0
     ) -> tuple[Int64, Int64, Float32]:
         """Run pieces through the model, windows of one length together.
 
