@@ -2,6 +2,7 @@
 
     ColretError
     ├── DocumentError   a file or a page of it cannot be used
+    ├── FilterError     a filter on pages cannot be understood
     ├── ModelError      a model cannot be had, loaded or trusted
     └── StoreError      an index is missing, foreign, locked or damaged
 
@@ -61,6 +62,10 @@ class DocumentError(ColretError):
     def __reduce__(self) -> tuple[object, ...]:
         """Survive the trip between processes, which drops keyword arguments."""
         return _restore_document_error, (self.subject, self.problem, self.remedy, self.reason)
+
+
+class FilterError(ColretError):
+    """A filter on pages is not a condition, or names no document."""
 
 
 class ModelError(ColretError):

@@ -146,7 +146,7 @@ def test_info_shows_what_the_index_holds(ingested: Path) -> None:
     assert rows["documents"] == "3 (0 that could not be used)"
     assert rows["pages"] == "3 (0 blank and 0 unreadable ones left out)"
     assert " of 384 dimensions, " in rows["vectors"]
-    assert rows["codec"].startswith("int8, ")
+    assert rows["codec"].startswith("int4, ")
     info = json.loads(run("info", "--json").stdout)
     assert info["n_pages"] == 3
     assert info["bytes_on_disk"] == sum(f.stat().st_size for f in Path(".colret").rglob("*") if f.is_file())
@@ -184,7 +184,7 @@ def test_another_index_is_named_by_option_or_environment(folder: Path, monkeypat
 
 def test_float16_stores_twice_the_codes(folder: Path) -> None:
     run("ingest", "documents", "--codec", "float16", "--index", "wide")
-    run("ingest", "documents")
+    run("ingest", "documents", "--codec", "int8")
     assert "float16, " in run("info", "--index", "wide").stdout
     narrow, wide = answered("bread with salt"), answered("bread with salt", "--index", "wide")
     assert [hit["page_id"] for hit in narrow["hits"]] == [hit["page_id"] for hit in wide["hits"]]
@@ -192,7 +192,7 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
     refused = run("ingest", "documents", "--codec", "int8", "--index", "wide")
     assert refused.exit_code == 1
     assert refused.stderr == (
-        "colret: wide: stores vectors as float16, not int8; leave --codec out, or ingest into a new --index\n"
+        "colret: wide: was made with --codec float16, not int8; leave --codec out, or ingest into a new --index\n"
     )
 
 
@@ -215,7 +215,7 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
         (["query", "bread", "-k", "0"], 2, "'-k'"),
         (["query", "bread", "-k", "-3"], 2, "'-k'"),
         (["query", "bread", "--candidates", "0"], 2, "'--candidates'"),
-        (["query", "bread", "--exact", "--candidates", "9"], 2, "leave --candidates out"),
+        (["query", "bread", "--exact", "--candidates", "9"], 2, "leave --candidates and --prefilter out"),
         (["query", ""], 2, "the query is empty"),
         (["query", "  \n "], 2, "the query is empty"),
         (["query", "\u200b"], 2, "the query has no tokens"),

@@ -18,8 +18,12 @@ _COMMANDS: Final = {
     "info": "colret_cli.info:info",
     "list": "colret_cli.listing:list_documents",
     "remove": "colret_cli.remove:remove",
+    "index": "colret_cli.index:index",
+    "export": "colret_cli.export:export",
+    "bench": "colret_cli.bench:bench",
     "models": "colret_cli.models:models",
     "doctor": "colret_cli.doctor:doctor",
+    "eval": "colret_cli.evaluate:evaluate",
 }
 
 INTERRUPTED: Final = 130  # what a shell reports for Ctrl-C

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK = "\ufeff"  # which some editors put first in a file
 
 
-class _Question(NamedTuple):
+class Question(NamedTuple):
     """A query as the user gave it."""
 
     text: str
@@ -43,9 +43,21 @@ class _Question(NamedTuple):
 @click.option(
     "--candidates",
     type=click.IntRange(min=1),
-    help="Pages that the fast prefilter keeps for exact scoring.  [default: 500]",
+    help="Pages that the prefilter keeps for exact scoring.  [default: 100]",
 )
-@click.option("--exact", is_flag=True, help="Score every page of the index.")
+@click.option(
+    "--prefilter",
+    metavar="NAME",
+    help="How those are chosen: single, sketch, binary, text, or two joined by +.  "
+    "[default: none up to 500 pages, else binary]",
+)
+@click.option("--exact", is_flag=True, help="Score every page: --prefilter none.")
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Search only pages that satisfy a condition, such as \"path LIKE '%2023%' AND page < 10\".",
+)
+@click.option("--doc", "docs", multiple=True, metavar="NAME", help="Search only this file, id or pattern; repeatable.")
 @click.option(
     "--queries",
     "queries_file",
@@ -60,7 +72,10 @@ def query(
     index_path: Path,
     k: int,
     candidates: int | None,
+    prefilter: str | None,
     exact: bool,
+    where: str | None,
+    docs: tuple[str, ...],
     queries_file: IO[str] | None,
     model: str | None,
     device: str,
@@ -76,19 +91,31 @@ def query(
       colret query "net revenue by segment 2023"
       colret query --queries questions.txt --json
     """
-    if exact and candidates is not None:
-        raise click.UsageError("--exact scores every page: leave --candidates out")
+    if exact and (candidates is not None or prefilter not in (None, "none")):
+        raise click.UsageError("--exact scores every page: leave --candidates and --prefilter out")
     questions = _read_questions(text, queries_file)
 
     from colret.encoders import blamed_on_model
-    from colret.search import DEFAULT_CANDIDATES, explain, rank  # heavy: not before usage is checked
+    from colret.prefilter import Prefilter
+    from colret.search import Scope, embed, explain, rank  # heavy: not before usage is checked
+
+    chosen = "none" if exact else prefilter
+    if chosen is not None:
+        usage_errors(lambda: Prefilter.parse(chosen))
 
     store = open_store(index_path)
-    encoder = load_encoder_of(store, device=device, model=model)
-    n_candidates = None if exact else candidates or DEFAULT_CANDIDATES
+    encoder = load_encoder_of(store, device=device, model=model, queries_only=True)
     with blamed_on_model(store.settings.model, but=(click.UsageError,)):
-        embeddings = usage_errors(lambda: encoder.encode_queries([question.text for question in questions]))
-    rankings = rank(store, embeddings, k=k, n_candidates=n_candidates, device=_scoring_device(device))
+        embeddings = usage_errors(lambda: embed(store, encoder, [question.text for question in questions]))
+    rankings = rank(
+        store,
+        embeddings,
+        k=k,
+        prefilter=chosen,
+        n_candidates=candidates,
+        scope=Scope(where, docs),
+        device=_scoring_device(device, store.settings.model),
+    )
     for question, embedding, ranking in zip(questions, embeddings, rankings, strict=True):
         explanations = explain(store, embedding, ranking.hits)
         if as_json:
@@ -97,15 +124,18 @@ def query(
             click.echo(_as_text(question, ranking, explanations))
 
 
-def _scoring_device(device: str) -> str:
+def _scoring_device(device: str, model: str) -> str:
     """Return where to compute MaxSim: with the model, where that is a GPU."""
     from colret.encoders.devices import choose_placement
+    from colret.encoders.embedded import EMBEDDED
 
+    if device == "cpu" or (device == "auto" and model == EMBEDDED):  # whose queries are encoded on the CPU
+        return "cpu"  # without importing torch to ask for it
     chosen = usage_errors(lambda: choose_placement(device)).device
     return str(chosen) if chosen.type == "cuda" else "cpu"  # torch has no segment maximum elsewhere
 
 
-def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Question]:
+def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[Question]:
     if (text is None) == (queries_file is None):
         raise click.UsageError("give one TEXT, or --queries FILE")
     if text == "-":
@@ -114,16 +144,16 @@ def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[_Que
         questions = [_question(text)]
     else:
         assert queries_file is not None
-        questions = _read_file(queries_file)
+        questions = read_questions(queries_file)
     if not questions or not all(question.text for question in questions):
         raise click.UsageError("the query is empty")
     return questions
 
 
-def _question(text: str, query_id: str | None = None) -> _Question:
+def _question(text: str, query_id: str | None = None) -> Question:
     """Return a question on one line, in characters that can be written again."""
     valid = [" ".join(each.split()).encode("utf-8", "replace").decode() for each in (text, query_id or "")]
-    return _Question(valid[0], None if query_id is None else valid[1])
+    return Question(valid[0], None if query_id is None else valid[1])
 
 
 def _stdin_text() -> str:
@@ -134,7 +164,8 @@ def _stdin_text() -> str:
     return text.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _read_file(file: IO[str]) -> list[_Question]:
+def read_questions(file: IO[str]) -> list[Question]:
+    """Return the questions of a file: one a line, or JSON lines."""
     try:
         lines = list(enumerate(file.read().removeprefix(_BYTE_ORDER_MARK).splitlines(), start=1))
     except UnicodeDecodeError as error:
@@ -145,7 +176,7 @@ def _read_file(file: IO[str]) -> list[_Question]:
     return questions
 
 
-def _read_line(line: str, place: str) -> _Question:
+def _read_line(line: str, place: str) -> Question:
     if not line.startswith("{"):
         return _question(line)
     try:
@@ -158,7 +189,7 @@ def _read_line(line: str, place: str) -> _Question:
     return _question(text, None if value.get("query_id") is None else str(value["query_id"]))
 
 
-def _as_json(question: _Question, ranking: Ranking, explanations: list[Explanation]) -> str:
+def _as_json(question: Question, ranking: Ranking, explanations: list[Explanation]) -> str:
     hits = [
         {
             "rank": rank,
@@ -177,7 +208,7 @@ def _as_json(question: _Question, ranking: Ranking, explanations: list[Explanati
     return json.dumps(identity | {"query": question.text} | field | {"hits": hits}, ensure_ascii=False)
 
 
-def _as_text(question: _Question, ranking: Ranking, explanations: list[Explanation]) -> str:
+def _as_text(question: Question, ranking: Ranking, explanations: list[Explanation]) -> str:
     everything = ranking.n_scored == ranking.n_pages
     how = "all scored" if everything else f"the {ranking.n_scored:,} likeliest scored"
     lines = [f"{one_line(question.text)}  [{count(ranking.n_pages, 'page')}, {how}]"]
