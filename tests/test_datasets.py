@@ -60,6 +60,15 @@ def test_blank_lines_line_ends_and_byte_order_mark_do_not_matter(folder: Path) -
     assert load_dataset(folder) == expected
 
 
+def test_a_query_without_pages_is_kept_apart(folder: Path) -> None:
+    empty = {"query_id": "q3", "query": "who is the king of France?", "pages": []}
+    write(folder, *map(json.dumps, [*LINES, empty]))
+    dataset = load_dataset(folder)
+    assert dataset.no_answer == {"q3": "who is the king of France?"}
+    assert list(dataset.queries) == list(dataset.qrels) == list(dataset.sources) == ["q1", "q2"]
+    assert union([dataset]).no_answer == {"annual reports/q3": "who is the king of France?"}
+
+
 def test_union_prefixes_everything_alike(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     folder.rename(other)
@@ -97,7 +106,8 @@ def changed(**fields: object) -> str:
         ('{"query_id": "q9", "pdf": "a b.pdf", "pages": [1]}', "no text under 'query'"),
         (changed(query_id=7), "no text under 'query_id'"),
         (changed(query=" "), "no text under 'query'"),
-        (changed(pages=[]), "no list of pages"),
+        (changed(pages=None), "no list of pages"),
+        (changed(pdf=""), "no text under 'pdf'"),
         (changed(pages=3), "no list of pages"),
         (changed(pages=[1, 0]), "page 0 is not a page number"),
         (changed(pages=["1"]), "page '1' is not a page number"),
@@ -121,8 +131,14 @@ def test_sets_without_queries_or_files_say_so(folder: Path) -> None:
     write(folder, "")
     with pytest.raises(DatasetError, match="holds no queries"):
         load_dataset(folder)
+    write(folder, json.dumps(LINES[0] | {"pages": []}))
+    with pytest.raises(DatasetError, match="no relevant page for any query"):
+        load_dataset(folder)
     (folder / "qrels.jsonl").unlink()
-    with pytest.raises(DatasetError, match="cannot be read"):
+    with pytest.raises(DatasetError, match="holds no labels"):
+        load_dataset(folder)
+    (folder / "qrels.jsonl").mkdir()
+    with pytest.raises(DatasetError, match=r"qrels\.jsonl: cannot be read"):
         load_dataset(folder)
     with pytest.raises(DatasetError, match="elsewhere: is not a folder"):
         load_dataset(folder, extra_folders=["elsewhere"])
