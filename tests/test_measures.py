@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colret_eval.measures import (
+    STANDARD,
     Measure,
     Qrels,
     Run,
@@ -134,9 +135,11 @@ def random_run(rng: np.random.Generator) -> tuple[Qrels, Run]:
         (ndcg(5), "nDCG@5"),
         (ndcg(10), "nDCG@10"),
         (recall(1), "R@1"),
+        (recall(5), "R@5"),
         (recall(10), "R@10"),
         (success(1), "Success@1"),
         (success(5), "Success@5"),
+        (success(10), "Success@10"),
         (reciprocal_rank(1000), "RR"),
         (average_precision(), "AP"),
     ],
@@ -150,6 +153,24 @@ def test_agrees_with_trec_eval(seed: int, measure: Measure, theirs: str) -> None
     ours = evaluate(qrels, run, [measure])[measure.name]
     assert ours == pytest.approx([by_query.get(query, 0.0) for query in qrels], abs=1e-6)
     assert ours.mean() == pytest.approx(next(iter(expected.aggregated.values())), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cut_reciprocal_rank_agrees_with_trec_eval(seed: int) -> None:
+    """trec_eval has no cutoff for it: what it finds below rank 10 is worth less than a tenth."""
+    qrels, run = random_run(np.random.default_rng(seed))
+    theirs = {m.query_id: m.value for m in ir_measures.pytrec_eval.iter_calc([ir_measures.RR], qrels, run)}
+    expected = [theirs.get(query, 0.0) if theirs.get(query, 0.0) > 0.0999 else 0.0 for query in qrels]
+    ours = evaluate(qrels, run, [reciprocal_rank(10)])["MRR@10"]
+    assert any(0 < value < 0.0999 for value in theirs.values())
+    assert ours == pytest.approx(expected, abs=1e-6)
+
+
+def test_standard_measures_are_those_of_the_report() -> None:
+    assert [measure.name for measure in STANDARD] == [
+        *("Recall@1", "Recall@5", "Recall@10", "Success@1", "Success@5", "Success@10"),
+        *("nDCG@5", "nDCG@10", "MRR@10", "mAP"),
+    ]
 
 
 @given(judgements=grades, results=scores, k=st.integers(1, 8))

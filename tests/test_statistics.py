@@ -14,13 +14,17 @@ from colret_eval.measures import Float64
 from colret_eval.statistics import (
     EXACT_FLIPS,
     MIN_CLUSTERS,
+    auroc,
     bootstrap_interval,
     holm,
+    midranks,
     paired_interval,
     randomisation_test,
+    spearman,
 )
 
 TRUE_MEAN = 0.6
+ties = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8).map(np.array)
 few_values = st.lists(st.sampled_from([-1.0, -0.5, -0.2, 0.0, 0.1, 0.5, 1.0]), min_size=1, max_size=8)
 
 
@@ -163,6 +167,26 @@ def test_holm_equals_the_stepwise_definition(p_values: list[float]) -> None:
         assert adjusted[i] == pytest.approx(min(least, 1.0))
 
 
+@given(positive=ties, negative=ties)
+def test_auroc_equals_a_naive_loop(positive: Float64, negative: Float64) -> None:
+    wins = [(p > n) + 0.5 * (p == n) for p, n in product(positive, negative)]
+    assert auroc(positive, negative) == pytest.approx(np.mean(wins))
+
+
+@given(values=ties)
+def test_midranks_equal_a_naive_loop(values: Float64) -> None:
+    for value, rank in zip(values, midranks(values), strict=True):
+        below, equal = (values < value).sum(), (values == value).sum()
+        assert rank == below + (equal + 1) / 2
+
+
+def test_spearman_is_the_correlation_of_midranks() -> None:
+    assert spearman(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0, 11.0])) == pytest.approx(1.0)
+    first, second = np.array([1.0, 2.0, 2.0, 5.0]), np.array([3.0, 1.0, 1.0, 0.0])
+    expected = np.corrcoef([1, 2.5, 2.5, 4], [4, 2.5, 2.5, 1])[0, 1]
+    assert spearman(first, second) == pytest.approx(expected)
+
+
 def test_errors() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="at least one"):
@@ -173,3 +197,7 @@ def test_errors() -> None:
         randomisation_test(np.ones(3), np.ones(2), rng)
     with pytest.raises(ValueError, match="one shape"):
         paired_interval(np.ones(3), np.ones(1), ["a", "b", "c"], rng)
+    with pytest.raises(ValueError, match="positives and negatives"):
+        auroc(np.ones(0), np.ones(1))
+    with pytest.raises(ValueError, match="one shape"):
+        spearman(np.ones(2), np.ones(3))

@@ -104,7 +104,7 @@ def success(k: int) -> Measure:
     return Measure(
         f"Success@{k}",
         lambda query: float(query.grades[:k].any()),
-        lambda relevant, n_pages: 1.0 - _none_within(k, len(relevant), n_pages),
+        lambda relevant, n_pages: 1.0 - none_drawn(k, len(relevant), n_pages),
     )
 
 
@@ -129,7 +129,7 @@ def reciprocal_rank(k: int) -> Measure:
     _check_cutoff(k)
 
     def chance(relevant: Int64, n_pages: int) -> float:
-        missed = [_none_within(rank, len(relevant), n_pages) for rank in range(min(k, n_pages) + 1)]
+        missed = [none_drawn(rank, len(relevant), n_pages) for rank in range(min(k, n_pages) + 1)]
         return sum((missed[rank - 1] - missed[rank]) / rank for rank in range(1, len(missed)))
 
     def value(query: Judged) -> float:
@@ -179,6 +179,12 @@ def average_precision() -> Measure:
     return Measure("mAP", value, chance)
 
 
+def none_drawn(k: int, n_relevant: int, n_pages: int) -> float:
+    """Return the probability that none of R relevant pages is among k drawn from N: C(N-R, k) / C(N, k)."""
+    drawn = np.arange(n_relevant)
+    return float(np.clip((n_pages - k - drawn) / (n_pages - drawn), 0.0, 1.0).prod())
+
+
 def _check_cutoff(k: int) -> None:
     if k < 1:
         raise ValueError(f"a cutoff is at least 1, not {k}")
@@ -192,7 +198,12 @@ def _dcg(grades: Int64) -> float:
     return float((grades / np.log2(np.arange(2, len(grades) + 2))).sum())
 
 
-def _none_within(k: int, n_relevant: int, n_pages: int) -> float:
-    """Return the probability that none of R relevant pages is among k drawn from N: C(N-R, k) / C(N, k)."""
-    drawn = np.arange(n_relevant)
-    return float(np.clip((n_pages - k - drawn) / (n_pages - drawn), 0.0, 1.0).prod())
+STANDARD = (
+    *(recall(k) for k in (1, 5, 10)),
+    *(success(k) for k in (1, 5, 10)),
+    ndcg(5),
+    ndcg(10),
+    reciprocal_rank(10),
+    average_precision(),
+)
+"""What a report gives for each system; the two nDCG are those of ViDoRe's leaderboards."""

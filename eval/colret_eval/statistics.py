@@ -63,17 +63,32 @@ def bootstrap_interval(
     Raises:
         ValueError: If there are no values, or not one source per value.
     """
+    [interval] = bootstrap_intervals(values[:, None], sources, rng, level=level, n_resamples=n_resamples)
+    return interval
+
+
+def bootstrap_intervals(
+    values: Float64,
+    sources: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    level: float = 0.95,
+    n_resamples: int = 10_000,
+) -> list[Interval]:
+    """Return ``bootstrap_interval`` of each column of (Q, M) values, all from the same resamples: drawn once."""
     if len(values) == 0 or len(values) != len(sources):
         raise ValueError(f"{len(values)} values need as many sources, not {len(sources)}, and at least one")
     names, labels = np.unique(np.asarray(sources), return_inverse=True)
     clustered = len(names) >= MIN_CLUSTERS
     labels = labels if clustered else np.arange(len(values))
-    totals = np.zeros((labels.max() + 1, 2))
-    np.add.at(totals, labels, np.stack([values, np.ones(len(values))], axis=1))
+    totals = np.zeros((labels.max() + 1, values.shape[1] + 1))
+    np.add.at(totals, labels, np.column_stack([values, np.ones(len(values))]))
     means = _resampled_means(totals, rng, n_resamples)
     tail = _expanded_tail(len(totals), (1 - level) / 2)
-    low, high = map(float, np.quantile(means, [tail, 1 - tail]))
-    return Interval(float(np.mean(values)), low, high, "documents" if clustered else "queries", len(totals))
+    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    unit: Literal["documents", "queries"] = "documents" if clustered else "queries"
+    columns = zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)
+    return [Interval(*column, unit, len(totals)) for column in columns]
 
 
 def paired_interval(
@@ -145,6 +160,41 @@ def holm(p_values: Sequence[float]) -> Float64:
     return adjusted
 
 
+def midranks(values: Float64) -> Float64:
+    """Return the rank from 1 of each value in ascending order, equal values sharing the mean of theirs: (n,)."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[which]
+
+
+def spearman(first: Float64, second: Float64) -> float:
+    """Return Spearman's rank correlation of two (n,) arrays, with midranks for ties; NaN where either is constant.
+
+    Raises:
+        ValueError: If the arrays differ in length.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"paired values need one shape, not {first.shape} and {second.shape}")
+    centred = [ranks - ranks.mean() for ranks in (midranks(first), midranks(second))]
+    spread = float(np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum()))
+    return float(centred[0] @ centred[1]) / spread if spread else float("nan")
+
+
+def auroc(positive: Float64, negative: Float64) -> float:
+    """Return the probability that a positive scores above a negative, ties counting one half.
+
+    The area under the ROC curve as Mann and Whitney's statistic (Hanley and McNeil, "The meaning
+    and use of the area under a receiver operating characteristic curve", Radiology 1982).
+
+    Raises:
+        ValueError: If either is empty.
+    """
+    if not len(positive) or not len(negative):
+        raise ValueError("an AUROC needs positives and negatives")
+    n = len(positive)
+    ranks = midranks(np.concatenate([positive, negative]))[:n]
+    return float(ranks.sum() - n * (n + 1) / 2) / (n * len(negative))
+
+
 def _differences(first: Float64, second: Float64) -> Float64:
     if first.shape != second.shape:
         raise ValueError(f"paired values need one shape, not {first.shape} and {second.shape}")
@@ -158,14 +208,14 @@ def _flipped_sums(differences: Float64, patterns: NDArray[np.int64]) -> Float64:
 
 
 def _resampled_means(totals: Float64, rng: np.random.Generator, n_resamples: int) -> Float64:
-    """Return each resample's mean over queries; ``totals`` is (G, 2), a cluster's sum and count."""
+    """Return each resample's means over queries, (n_resamples, M); ``totals`` is (G, M + 1), sums and then a count."""
     n = len(totals)
     step = max(1, _BLOCK // n)
     means = []
     for done in range(0, n_resamples, step):
         drawn = rng.multinomial(n, np.full(n, 1 / n), size=min(step, n_resamples - done))
-        sums, counts = (drawn @ totals).T
-        means.append(sums / counts)
+        sums = drawn @ totals
+        means.append(sums[:, :-1] / sums[:, -1:])
     return np.concatenate(means)
 
 

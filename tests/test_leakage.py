@@ -1,0 +1,186 @@
+"""Leakage: groups of near-duplicates against naive loops, planted pairs, measures with duplicates merged, splits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colret_eval import leakage
+from colret_eval.leakage import (
+    components,
+    duplicate_groups,
+    identical,
+    joined,
+    merged_qrels,
+    merged_run,
+    near_hashes,
+    representatives,
+    shared_pages,
+    shared_queries,
+    similar,
+    similar_across,
+)
+from colret_eval.matrices import Float32
+from colret_eval.measures import Int64, evaluate, recall, success
+from colret_eval.splits import grouped_folds, query_groups
+
+
+def naive_groups(n: int, linked: Callable[[int, int], bool]) -> list[int]:
+    """The first item of each item's group, found by spreading labels until nothing changes."""
+    groups = list(range(n))
+    for _ in range(n):
+        for i, j in itertools.combinations(range(n), 2):
+            if linked(i, j):
+                groups[i] = groups[j] = min(groups[i], groups[j])
+    return groups
+
+
+def unit(vectors: Float32) -> Float32:
+    rows: Float32 = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return rows
+
+
+def test_identical_hashes() -> None:
+    assert identical(["a", "b", "a", "c", "b"]).tolist() == [0, 1, 0, 3, 1]
+    assert len(identical([])) == 0
+
+
+@settings(deadline=None)
+@given(
+    base=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3),
+    flips=st.lists(st.tuples(st.integers(0, 2), st.sets(st.integers(0, 63), max_size=9)), max_size=8),
+    radius=st.integers(0, 16),
+)
+def test_near_hashes_equal_a_naive_loop(base: list[int], flips: list[tuple[int, set[int]]], radius: int) -> None:
+    values = [*base, *(base[which % len(base)] ^ sum(1 << bit for bit in bits) for which, bits in flips)]
+    expected = naive_groups(len(values), lambda i, j: (values[i] ^ values[j]).bit_count() <= radius)
+    assert near_hashes(np.array(values, np.uint64), radius).tolist() == expected
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 1000), threshold=st.sampled_from([0.3, 0.6, 0.9]), tile=st.sampled_from([1, 5, 4096]))
+def test_similar_equals_a_naive_loop(seed: int, threshold: float, tile: int) -> None:
+    vectors = unit(np.random.default_rng(seed).normal(size=(12, 4)).astype(np.float32))
+    expected = naive_groups(12, lambda i, j: float(vectors[i] @ vectors[j]) >= threshold)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leakage, "_TILE", tile)
+        patch.setattr(leakage, "_BLOCK", tile)
+        assert similar(vectors, threshold).tolist() == expected
+
+
+def test_a_page_without_a_vector_resembles_none() -> None:
+    assert similar(np.zeros((3, 4), np.float32), 0.1).tolist() == [0, 1, 2]
+
+
+def test_chains_are_one_group() -> None:
+    angles = np.deg2rad([0, 10, 20, 90])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    assert similar(vectors, 0.98).tolist() == [0, 0, 0, 3]
+
+
+def test_a_planted_pair_among_many_is_found() -> None:
+    rng = np.random.default_rng(1)
+    vectors = unit(rng.normal(size=(3000, 64)).astype(np.float32))
+    vectors[2500] = unit((vectors[17] + 0.01 * rng.normal(size=64).astype(np.float32))[None])[0]
+    assert duplicate_groups(similar(vectors, 0.97)) == [[17, 2500]]
+    hashes = rng.integers(0, 2**64, 3000, dtype=np.uint64)
+    hashes[2500] = hashes[17] ^ np.uint64(0b1011)
+    assert duplicate_groups(near_hashes(hashes, 4)) == [[17, 2500]]
+    assert duplicate_groups(near_hashes(hashes, 2)) == []
+
+
+def test_similar_across_sets() -> None:
+    first = np.eye(3, dtype=np.float32)
+    second = np.array([[0, 0, 1], [0.6, 0.8, 0]], np.float32)
+    assert similar_across(first, second, 0.7).tolist() == [[1, 1], [2, 0]]
+    assert similar_across(first[:0], second, 0.7).shape == (0, 2)
+
+
+def test_joined_groupings() -> None:
+    by_hash, by_vector = np.array([0, 0, 2, 3, 4]), np.array([0, 1, 1, 3, 3])
+    assert joined(by_hash, by_vector).tolist() == [0, 0, 0, 3, 3]
+    assert joined(by_hash).tolist() == by_hash.tolist()
+
+
+@settings(deadline=None)
+@given(pairs=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=8))
+def test_components_equal_a_naive_loop(pairs: list[tuple[int, int]]) -> None:
+    found = components(8, np.array(pairs, np.int64).reshape(-1, 2))
+    assert found.tolist() == naive_groups(8, lambda i, j: (i, j) in pairs or (j, i) in pairs)
+
+
+def test_largest_groups_come_first() -> None:
+    assert duplicate_groups(np.array([0, 1, 0, 1, 1, 5])) == [[1, 3, 4], [0, 2]]
+
+
+def test_measures_with_and_without_duplicates() -> None:
+    """The unlabelled twin of the right page costs Success@1 until both are one."""
+    qrels = {"q": {"a:1": 2, "c:1": 1}}
+    run = {"q": {"b:1": 3.0, "a:1": 2.0, "d:1": 1.0, "c:1": 0.5}}
+    stands_for = representatives(["a:1", "b:1", "c:1", "d:1"], np.array([0, 0, 2, 3]))
+    apart = evaluate(qrels, run, [success(1), recall(3)])
+    merged = evaluate(merged_qrels(qrels, stands_for), merged_run(run, stands_for), [success(1), recall(3)])
+    assert [apart["Success@1"][0], apart["Recall@3"][0]] == [0.0, 0.5]
+    assert [merged["Success@1"][0], merged["Recall@3"][0]] == [1.0, 1.0]
+    assert merged_qrels(qrels, stands_for) == {"q": {"a:1": 2, "c:1": 1}}
+    assert merged_run(run, stands_for) == {"q": {"a:1": 3.0, "d:1": 1.0, "c:1": 0.5}}
+
+
+def test_merged_labels_are_the_union_with_the_highest_grade() -> None:
+    qrels = {"q": {"a:1": 1, "b:1": 3, "x:9": 1}, "p": {"b:1": -1}}
+    assert merged_qrels(qrels, {"b:1": "a:1", "a:1": "a:1"}) == {"q": {"a:1": 3, "x:9": 1}, "p": {"a:1": -1}}
+
+
+def test_queries_of_two_sets_that_are_one() -> None:
+    calibration = {"c1": "Who signs  off travel?", "c2": "ﬁnal report"}
+    test = {"t1": "who signs off TRAVEL", "t2": "final report!", "t3": "who signs"}
+    found = shared_queries(calibration, test)
+    assert [(pair.first, pair.second) for pair in found] == [("c1", "t1"), ("c2", "t2")]
+
+
+def test_pages_that_answer_both_sets() -> None:
+    stands_for = {"a:1": "a:1", "b:1": "a:1"}
+    assert shared_pages({"q": {"a:1": 1, "c:1": 0}}, {"p": {"b:1": 1, "c:1": 1}}, stands_for) == {"a:1"}
+
+
+def test_query_groups_follow_documents_and_duplicates() -> None:
+    qrels = {"q0": {"a:1": 1}, "q1": {"b:1": 1, "c:1": 1}, "q2": {"c:2": 1}, "q3": {"d:1": 1}, "q4": {"a:2": 0}}
+    documents = {f"{name}:{number}": name for name in "abcd" for number in (1, 2)}
+    assert query_groups(qrels, documents).tolist() == [0, 1, 1, 3, 4]
+    assert query_groups(qrels, documents, {"d:1": "a:1"}).tolist() == [0, 1, 1, 0, 4]
+
+
+@given(groups=st.lists(st.integers(0, 9), min_size=12, max_size=60), seed=st.integers(0, 5))
+def test_folds_keep_groups_whole_and_even(groups: list[int], seed: int) -> None:
+    n_folds = min(3, len(set(groups)))
+    if n_folds < 2:
+        return
+    folds = grouped_folds(groups, n_folds, np.random.default_rng(seed))
+    assert all(len({fold for fold, of in zip(folds, groups, strict=True) if of == group}) == 1 for group in groups)
+    sizes: Int64 = np.bincount(folds, minlength=n_folds)
+    largest = max(groups.count(group) for group in groups)
+    assert sizes.min() > 0
+    assert sizes.max() - sizes.min() <= largest
+
+
+def test_folds_take_names_and_depend_on_the_generator() -> None:
+    names = [f"d{i % 20}" for i in range(200)]
+    first, again, other = (grouped_folds(names, 5, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert first.tolist() == again.tolist() != other.tolist()
+    assert np.bincount(first).tolist() == [40] * 5
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="between 0 and 16 bits, not 17"):
+        near_hashes(np.zeros(1, np.uint64), 17)
+    with pytest.raises(ValueError, match="above 0"):
+        similar(np.zeros((1, 2), np.float32), 0.0)
+    with pytest.raises(ValueError, match="one length"):
+        joined(np.arange(2), np.arange(3))
+    with pytest.raises(ValueError, match="2 groups cannot be split into 3 folds"):
+        grouped_folds(["a", "b", "b"], 3, np.random.default_rng(0))
