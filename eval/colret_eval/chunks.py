@@ -7,17 +7,14 @@ last states, as the sentence-transformers model of this family was trained to be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from transformers import AutoModel, AutoTokenizer
 
-from colret.encoders.torchvision_guard import import_torchvision
-from colret.encoders.weights import quiet_transformers
 from colret_eval.measures import Run
 
 Float32 = NDArray[np.float32]
@@ -33,7 +30,14 @@ class ChunkEncoder:
     """A BERT-type sentence encoder, read from a folder of its weights and tokenizer."""
 
     def __init__(self, folder: Path) -> None:
+        import torch
+
+        from colret.encoders.torchvision_guard import import_torchvision
+        from colret.encoders.weights import quiet_transformers
+
         import_torchvision()
+        from transformers import AutoModel, AutoTokenizer
+
         with quiet_transformers():
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             self._model: Any = AutoModel.from_pretrained(
@@ -57,18 +61,38 @@ class ChunkEncoder:
             window = pieces[start : start + CHUNK_PIECES]
             yield [self._tokenizer.cls_token_id, *window, self._tokenizer.sep_token_id]
 
-    @torch.inference_mode()
     def _mean_states(self, windows: Sequence[Sequence[int]]) -> Float32:
+        import torch
+
         longest = max(map(len, windows))
         ids = torch.full((len(windows), longest), self._tokenizer.pad_token_id)
         mask = torch.zeros((len(windows), longest), dtype=torch.int64)
         for row, window in enumerate(windows):
             ids[row, : len(window)] = torch.tensor(window)
             mask[row, : len(window)] = 1
-        states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state  # (n, longest, D)
+        with torch.inference_mode():
+            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state  # (n, longest, D)
         sums = (states * mask[:, :, None]).sum(1)  # the mean's direction; its length goes
         unit: Float32 = torch.nn.functional.normalize(sums, dim=1).numpy()
         return unit
+
+
+class Chunks:
+    """Chunks' vectors of texts, each text encoded once however often it is asked for.
+
+    Args:
+        load: Gives the encoder, when the first text comes.
+    """
+
+    def __init__(self, load: Callable[[], ChunkEncoder]) -> None:
+        self._encoder = functools.cache(load)
+        self._known: dict[str, Float32] = {}
+
+    def of(self, texts: Mapping[str, str]) -> dict[str, Float32]:
+        """Return the vectors of each text under its key."""
+        new = sorted(set(texts.values()) - self._known.keys())
+        self._known.update(zip(new, self._encoder().encode(new) if new else (), strict=True))
+        return {key: self._known[text] for key, text in texts.items()}
 
 
 def best_chunk_run(pages: Mapping[str, Float32], queries: Mapping[str, Float32], *, k: int) -> Run:

@@ -24,6 +24,7 @@ from colret.encoders import Encoder, load_encoder
 from colret.encoders.embedded import embedded_folder
 from colret.errors import ColretError
 from colret.ingest import ingest
+from colret.prefilter import DEFAULT_PREFILTER
 from colret.search import DEFAULT_CANDIDATES, Ranking, rank, single_vector_rank
 from colret.store import PageStore, settings_for
 from colret.types import Candidate, PageRef, QueryEmbedding
@@ -92,8 +93,8 @@ def late_interaction(
     """Return the rankings of exact and two-stage search, and the runs of both and of the mean vector."""
     embeddings = list(queries.values())
     found = {
-        EXACT: rank(store, embeddings, k=DEPTH, n_candidates=None),
-        TWO_STAGE: rank(store, embeddings, k=DEPTH),
+        EXACT: rank(store, embeddings, k=DEPTH, prefilter="none"),
+        TWO_STAGE: rank(store, embeddings, k=DEPTH, prefilter=DEFAULT_PREFILTER),
     }
     rankings: dict[str, Rankings] = {
         system: {q: [hit.ref.page_id for hit in each.hits] for q, each in zip(queries, ranked, strict=True)}
@@ -165,7 +166,7 @@ def _measure_all(datasets: Sequence[Dataset]) -> list[Summary]:
 
 
 def _kept_label(n_pages: int) -> str:
-    what = f"exact top-{DEPTH} kept by two-stage, {DEFAULT_CANDIDATES} candidates"
+    what = f"exact top-{DEPTH} kept by two-stage, {DEFAULT_PREFILTER}, {DEFAULT_CANDIDATES} candidates"
     return what if n_pages > DEFAULT_CANDIDATES else f"{what} (no fewer than N, so exact too)"
 
 

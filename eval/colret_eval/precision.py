@@ -49,7 +49,7 @@ def measure(dataset: Dataset, index: Path, encoder: Encoder) -> Outcome:
     started = time.monotonic()
     report = ingest(dataset.pdfs, store, encoder)
     seconds = time.monotonic() - started
-    rankings = rank(store, encoder.encode_queries(list(dataset.queries.values())), k=DEPTH, n_candidates=None)
+    rankings = rank(store, encoder.encode_queries(list(dataset.queries.values())), k=DEPTH, prefilter="none")
     by_query = dict(zip(dataset.queries, rankings, strict=True))
     run = {query: {hit.ref.page_id: hit.maxsim for hit in ranking.hits} for query, ranking in by_query.items()}
     qrels = qrels_by_page_id(dataset, document_ids(dataset, store))
