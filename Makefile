@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 DEMO   := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install poppler demo test lint typecheck pytest smoke figures precision gpu format clean
+.PHONY: help install poppler demo test lint typecheck pytest smoke bench figures precision gpu format clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,18 @@ gpu: $(READY) ## Run the tests that need CUDA, and print how CUDA and the CPU ag
 	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
 	  HF_HUB_OFFLINE=1 $(BIN)/pytest -m gpu && $(BIN)/python -m colret_eval.gpu examples; \
 	else echo "no CUDA device here: nothing was run"; fi
+
+SIZES  ?= 1000,10000
+BENCHED := $(VENV)/.bench
+
+bench: $(BENCHED) ## Measure colret beside its rivals: make bench DATA="FOLDER..." SIZES=1000,10000 BENCH="--large 100000"
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m colret_eval.bench \
+	  $(if $(DATA),--data $(DATA)) --sizes $(SIZES) --out build/bench $(BENCH)
+
+$(BENCHED): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]' 2>/dev/null || \
+	  echo "some rivals cannot be had here; the report says which"
+	@touch $@
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
