@@ -120,7 +120,9 @@ def build(
         asked = corpus_queries(store, SAMPLE) if queries is None else queries
         n_clusters = min(n_partitions or (1 if kind == "hnsw_sq" else round(math.sqrt(n_pages))), n_pages)
         thorough = 0 if kind == "ivf_flat" else _REFINES[-1]
-        settings = AnnSettings(kind, n_clusters, n_probes or n_clusters, thorough if refine is None else refine)
+        settings = AnnSettings(
+            kind, n_clusters, min(n_probes or n_clusters, n_clusters), thorough if refine is None else refine
+        )
         on_phase(f"building {kind} with {n_clusters:,} partitions over {n_pages:,} pages")
         started = time.perf_counter()
         store.build_ann_index(settings)
@@ -131,7 +133,8 @@ def build(
             raise StoreError(store.path, f"{kind} left {built.n_unindexed} pages out", "choose another type")
         on_phase(f"comparing with the flat search, {len(asked)} queries")
         settings = _choose_settings(store, asked[::2], settings, fixed=(n_probes is not None, refine is not None))
-        recalls = tuple(measure(store, asked[1::2], n) for n in CUTOFFS)
+        store.put_ann_settings(settings)  # once, when chosen: whoever interrupts keeps the most thorough ones
+        recalls = tuple(measure(store, asked[1::2], n) for n in _cutoffs(n_pages))
         return AnnReport(settings, n_pages, built.n_bytes, seconds, len(asked[1::2]), recalls)
 
 
@@ -161,15 +164,15 @@ def measure(store: PageStore, queries: Float32, n_candidates: int) -> Recall:
         queries: Unit vectors, (n, d) float32.
         n_candidates: Pages to ask for, C.
     """
-    flat, flat_seconds = _ask(store, queries, n_candidates, exact=True)
-    found, index_seconds = _ask(store, queries, n_candidates, exact=False)
+    flat, flat_seconds = _ask(store, queries, n_candidates, None)
+    found, index_seconds = _ask(store, queries, n_candidates, store.ann_settings())
     return Recall(n_candidates, _overlap(flat, found), flat_seconds, index_seconds)
 
 
 def _choose_settings(
     store: PageStore, queries: Float32, settings: AnnSettings, *, fixed: tuple[bool, bool]
 ) -> AnnSettings:
-    """Return the cheapest settings that are good enough for the queries, and keep them in the index.
+    """Return the cheapest settings that are good enough for the queries.
 
     Args:
         store: The index.
@@ -177,19 +180,22 @@ def _choose_settings(
         settings: The most thorough ones.
         fixed: Whether the number of probes and the refinement are given.
     """
-    flat = {n: _ask(store, queries, n, exact=True)[0] for n in CUTOFFS}
+    flat = {n: _ask(store, queries, n, None)[0] for n in _cutoffs(store.n_pages())}
 
     def good(candidate: AnnSettings) -> bool:
-        store.put_ann_settings(candidate)
-        return all(_overlap(flat[n], _ask(store, queries, n, exact=False)[0]) >= GOOD_RECALL for n in CUTOFFS)
+        return all(_overlap(flat[n], _ask(store, queries, n, candidate)[0]) >= GOOD_RECALL for n in flat)
 
     probes_fixed, refine_fixed = fixed
     if not refine_fixed and settings.refine:
         settings = _first(good, [settings._replace(refine=refine) for refine in _REFINES])
     if not probes_fixed:
         settings = _first(good, [settings._replace(n_probes=n) for n in _doubling(settings.n_partitions)])
-    store.put_ann_settings(settings)
     return settings
+
+
+def _cutoffs(n_pages: int) -> list[int]:
+    """Return those of ``CUTOFFS`` that not every search reaches; of a small index, half of its pages."""
+    return [n for n in CUTOFFS if n < n_pages] or [-(-n_pages // 2)]
 
 
 def _first(good: Callable[[AnnSettings], bool], candidates: Sequence[AnnSettings]) -> AnnSettings:
@@ -202,12 +208,12 @@ def _doubling(most: int) -> list[int]:
     return sorted({max(1, most >> shift) for shift in range(7)})
 
 
-def _ask(store: PageStore, queries: Float32, k: int, *, exact: bool) -> tuple[list[set[int]], float]:
-    """Return the row ids found for each query, and the median seconds."""
+def _ask(store: PageStore, queries: Float32, k: int, settings: AnnSettings | None) -> tuple[list[set[int]], float]:
+    """Return the row ids found for each query, flat without settings, and the median seconds."""
     found, seconds = [], []
     for query in queries:
         started = time.perf_counter()
-        pages = store.nearest(query, k, exact=exact)
+        pages = store.nearest(query, k, exact=settings is None, trial=settings)
         seconds.append(time.perf_counter() - started)
         found.append({page.row_id for page in pages})
     return found, float(np.median(seconds))

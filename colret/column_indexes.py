@@ -61,8 +61,8 @@ def build_ann_index(table: Any, column: str, settings: AnnSettings) -> None:
 
     kind = getattr(lancedb.index, _CLASSES[settings.kind])
     config = kind(distance_type="dot", num_partitions=settings.n_partitions)
-    put_ann_settings(table, column, settings)
     table.create_index(column, config=config, name=_name(column))
+    put_ann_settings(table, column, settings)
 
 
 def build_text_index(table: Any, column: str) -> None:
@@ -80,13 +80,24 @@ def drop_index(table: Any, column: str) -> None:
 
 def put_ann_settings(table: Any, column: str, settings: AnnSettings) -> None:
     """Keep the settings with the column, so that whoever asks it uses them."""
-    table.update_field_metadata({"path": column, "metadata": {_ANN_KEY: json.dumps(settings._asdict())}})
+    put_note(table, column, _ANN_KEY, settings._asdict())
 
 
 def get_ann_settings(table: Any, column: str) -> AnnSettings | None:
     """Return the settings of the ANN index over a column; None if there is no index."""
-    kept = (table.schema.field(column).metadata or {}).get(_ANN_KEY.encode())
-    return AnnSettings(**json.loads(kept)) if kept and column in column_indexes(table) else None
+    kept = get_note(table, column, _ANN_KEY)
+    return AnnSettings(**kept) if kept and column in column_indexes(table) else None
+
+
+def put_note(table: Any, column: str, key: str, value: Any) -> None:
+    """Keep what JSON can hold with a column, in place of what it held under that key."""
+    table.update_field_metadata({"path": column, "metadata": {key: json.dumps(value)}})
+
+
+def get_note(table: Any, column: str, key: str) -> Any:
+    """Return what is kept with a column; None if nothing is."""
+    kept = (table.schema.field(column).metadata or {}).get(key.encode())
+    return json.loads(kept) if kept else None
 
 
 def nearest_rows(
@@ -122,7 +133,7 @@ def nearest_rows(
         return search.select([*select, "_distance"]).with_row_id(True).to_arrow()
 
     rows = ask(ann.n_probes if ann else None)
-    if ann is not None and len(rows) < k:  # so few lie in the partitions that were probed
+    if ann is not None and len(rows) < min(k, table.count_rows()):  # so few lie in the partitions that were probed
         return ask(None)
     return rows
 

@@ -1,4 +1,4 @@
-"""The LanceDB database under an index: making, opening, locking, compacting. The only user of lancedb."""
+"""The LanceDB database under an index: making, opening, locking, compacting."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def open_tables(path: Path) -> Tables:
         raise StoreError(path, "not a finished colret index", remedy)
     settings = read_settings(path, rows)
     with explained(path):
-        pages, documents, arrays = map(database.open_table, ("pages", "documents", "arrays"))
+        # Documents first, as a refresh does: a snapshot of them must not be newer than that of the pages.
+        documents, pages, arrays = map(database.open_table, ("documents", "pages", "arrays"))
     return Tables(pages, documents, arrays, settings)
 
 

@@ -105,6 +105,8 @@ def _matching(pattern: str, documents: Sequence[DocumentRecord]) -> list[Documen
 
 def _holds(where: str, pages: pa.Table, documents: Sequence[DocumentRecord]) -> NDArray[np.bool_]:
     """Return for which pages the condition holds."""
+    if not where.strip():
+        raise FilterError("''", "an empty condition", _example())
     if len(where) > _LONGEST_CONDITION:
         problem = f"a condition of {len(where):,} characters"
         raise FilterError(_cut(where), problem, f"use at most {_LONGEST_CONDITION:,}, and --doc to name documents")
@@ -113,12 +115,14 @@ def _holds(where: str, pages: pa.Table, documents: Sequence[DocumentRecord]) -> 
         # On a line of its own in parentheses, so that nothing after a ";" or "--" is dropped without a word.
         found = matching_rows(rows, f"({where}\n)")
     except (ValueError, RuntimeError) as error:
-        names = ", ".join(COLUMNS)
-        remedy = f"write a condition in SQL on {names}, such as \"path LIKE '%2023%' AND page = 1\""
-        raise FilterError(_cut(where) or "''", f"not a condition on pages: {_plain(str(error))}", remedy) from error
+        raise FilterError(_cut(where), f"not a condition on pages: {_plain(str(error))}", _example()) from error
     passes = np.zeros(len(pages), bool)
     passes[page_of_row[found]] = True
     return passes
+
+
+def _example() -> str:
+    return f"write a condition in SQL on {', '.join(COLUMNS)}, such as \"path LIKE '%2023%' AND page = 1\""
 
 
 def _rows(pages: pa.Table, documents: Sequence[DocumentRecord]) -> tuple[pa.Table, NDArray[np.int64]]:

@@ -11,7 +11,8 @@ from colret.encoders import Encoder
 from colret.errors import DocumentError, ModelError
 from colret.projection import fit
 from colret.reading import open_document
-from colret.store import COARSE_CODECS, PageStore
+from colret.settings import COARSE_CODECS
+from colret.store import PageStore
 from colret.sync import NewDocument
 from colret.types import Float32, Page, PageRef
 
@@ -21,7 +22,7 @@ PAGE_VECTORS: Final = 256  # of each that count
 _BATCH = 16  # pages encoded together
 
 
-def fit_projection(store: PageStore, encoder: Encoder, documents: Sequence[NewDocument]) -> None:
+def fit_projection(store: PageStore, encoder: Encoder, documents: Sequence[NewDocument]) -> int:
     """Give the index its projection, if it needs one and has none.
 
     A pilot reads pages evenly spread over evenly spread documents, so that no single document
@@ -31,15 +32,28 @@ def fit_projection(store: PageStore, encoder: Encoder, documents: Sequence[NewDo
         store: The index, under ``writing``.
         encoder: The encoder that made it.
         documents: What is to be ingested.
+
+    Returns:
+        The number of vectors that it was fitted to; 0 if there was nothing to fit, or, in which
+        case ``fit_to`` must follow, nothing to fit it to.
     """
     settings = store.settings
     if not settings.projected or store.projection() is not None:
-        return
-    sample = np.eye(settings.dim, dtype=np.float32)  # no direction counts more than another
-    if settings.stored_dim < settings.dim:  # else a rotation, which needs no data
-        found = list(_sample(encoder, documents))
-        sample = np.concatenate(found) if sum(map(len, found)) else sample
-    store.put_projection(fit(sample, settings.stored_dim, balance=settings.codec in COARSE_CODECS))
+        return 0
+    if settings.stored_dim == settings.dim:  # a rotation alone needs no data: no direction comes before another
+        fit_to(store, [np.eye(settings.dim, dtype=np.float32)])
+        return 0
+    return fit_to(store, list(_sample(encoder, documents)))
+
+
+def fit_to(store: PageStore, pages: Sequence[Float32]) -> int:
+    """Fit the index's projection to pages' vectors, each (P, D) float32, if there are any; return their number."""
+    n_vectors = sum(map(len, pages))
+    if n_vectors:
+        settings = store.settings
+        balance = settings.codec in COARSE_CODECS
+        store.put_projection(fit(np.concatenate(pages), settings.stored_dim, balance=balance))
+    return n_vectors
 
 
 def _sample(encoder: Encoder, documents: Sequence[NewDocument]) -> Iterator[Float32]:

@@ -17,13 +17,13 @@ from colret.compression import Compression
 from colret.documents import check_unchanged, find_documents
 from colret.encoders import Encoder, blamed_on_model
 from colret.errors import DocumentError, ModelError
-from colret.fitting import fit_projection
+from colret.fitting import fit_projection, fit_to
 from colret.prefilter import prepare
 from colret.reading import Document, open_document
 from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole, start_report
 from colret.store import PageStore
 from colret.sync import NewDocument, make_plan
-from colret.types import DocumentRecord, EncodedPage, Page, PageRef, SkippedPage
+from colret.types import DocumentRecord, EncodedPage, Page, PageEmbedding, PageRef, SkippedPage
 
 ENCODE_PAGES: Final = 16  # pages encoded together
 COMMIT_PAGES: Final = 64  # pages held before they are written
@@ -64,7 +64,7 @@ def ingest(
             store.check_encoder(encoder.info)
             known = {record.doc_id for record in records}
             store.remove_documents([document.doc_id for document in plan.new if document.doc_id in known])
-            fit_projection(store, encoder, plan.new)
+            report.n_fitted = fit_projection(store, encoder, plan.new)
         run = _Run(store, encoder, report, on_progress, plan.obsolete)
         run.read(plan.new)
         store.put_documents(plan.updated)
@@ -93,7 +93,6 @@ class _Run:
     ) -> None:
         self._store = store
         self._encoder = encoder
-        self._compression = Compression(store.settings.pool, store.projection())
         self._obsolete = {file.path: record for record in obsolete for file in record.files}
         self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
         self._report = report
@@ -165,13 +164,21 @@ class _Run:
         except ModelError as error:
             self._encode_one_by_one(batch, error)
             return
+        compression = self._compression(embeddings)
         for (reading, page), embedding in zip(batch, embeddings, strict=True):
             if len(embedding.vectors):
                 reading.n_encoded += 1
-                stored = self._compression.page(embedding)
+                stored = compression.page(embedding)
                 self._encoded.append(EncodedPage(replace(page, image=None), stored))  # pixels are done with
             else:
                 reading.n_blank += 1
+
+    def _compression(self, embeddings: Sequence[PageEmbedding]) -> Compression:
+        """Return how pages are compressed; if no page could be read ahead, these decide the projection."""
+        store = self._store
+        if store.settings.projected and store.projection() is None:
+            self._report.n_fitted = fit_to(store, [embedding.vectors for embedding in embeddings])
+        return Compression(store.settings.pool, store.projection())
 
     def _encode_one_by_one(self, batch: Sequence[tuple[Reading, Page]], error: ModelError) -> None:
         """Find the page that the model failed on; the others keep their place."""

@@ -1,7 +1,7 @@
 """Prefilters: cheap scores that choose the pages worth MaxSim on their stored vectors.
 
 A prefilter is one or more stages, joined by ``+``. Each stage but ``text`` scores what the one
-before it kept, and keeps less; ``text`` adds the pages that share the query's rarest words.
+before it kept, and keeps less; ``text`` adds the pages that BM25 finds best.
 
 ========= =====================================================================================
 single    the page's one mean vector (LanceDB: flat, or its ANN index where one was built)
@@ -56,8 +56,8 @@ class Prefilter:
         parts = [] if name == "none" else name.split("+")
         for part in parts:
             if part not in (*NARROWING, TEXT):
-                known = ", ".join([*NARROWING, TEXT, "none"])
-                raise ValueError(f"no prefilter is called {part!r}: there are {known}, and a+b for one after another")
+                known = ", ".join([*NARROWING, TEXT])
+                raise ValueError(f"{name!r} is no prefilter: there are {known}, a+b for one after another, and none")
         if len(set(parts)) < len(parts):
             raise ValueError(f"{name!r} names a stage twice")
         return cls(tuple(part for part in parts if part != TEXT), TEXT in parts)
@@ -112,16 +112,29 @@ class Prefiltering:
         return best(places, signatures.scan(query.vectors, places), n_kept)
 
     def _by_single(self, query: QueryEmbedding, places: Int64, n_kept: int) -> Int64:
-        direction = mean_direction(query.vectors)
-        table = self._store.page_table()
-        if len(places) == len(table):  # the database searches faster than its rows can be read
-            return np.sort(table.places(page.row_id for page in self._store.nearest(direction, n_kept)))
-        return best(places, self._store.singles(places) @ direction, n_kept)
+        direction, store = mean_direction(query.vectors), self._store
+        table = store.page_table()
+        if len(places) == len(table):
+            found = store.nearest(direction, n_kept)
+            return np.sort(table.places(page.row_id for page in found))
+        # The database would read the vectors of what is allowed again for each query.
+        singles: Float32 = store.derived("singles", lambda: store.singles(np.arange(len(table))))
+        return best(places, singles[places] @ direction, n_kept)
 
     def _by_words(self, query: QueryEmbedding, allowed: Int64) -> Int64:
-        found = self._store.matching_text(query.text, self._n_kept)
-        places = self._store.page_table().places(page.row_id for page in found)
-        return np.intersect1d(places, allowed)
+        """Return at most as many of the allowed pages as are kept, the best by BM25."""
+        table = self._store.page_table()
+        documents = None
+        if len(allowed) < len(table):
+            documents = [table.doc_ids[i] for i in np.unique(table.documents[allowed])]
+        n_asked = self._n_kept
+        while True:  # other pages of those documents may be better, and are not allowed
+            found = self._store.matching_text(query.text, n_asked, doc_ids=documents)
+            places = table.places(page.row_id for page in found)
+            places = places[np.isin(places, allowed)][: self._n_kept]
+            if len(places) == self._n_kept or len(found) < n_asked:
+                return np.sort(places)
+            n_asked *= 4
 
 
 def best(places: Int64, scores: Float32, n: int) -> Int64:

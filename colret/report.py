@@ -45,6 +45,7 @@ class IngestReport:
     n_replaced: int = 0  # documents whose file has other content now
     n_pages: int = 0
     n_blank: int = 0
+    n_fitted: int = 0  # vectors that the index's projection was fitted to, if that was now
     skipped: list[Skipped] = field(default_factory=list)
 
 

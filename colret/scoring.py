@@ -149,7 +149,8 @@ def _check(query: Float32, pages: Multivectors, rows: Int64 | None) -> None:
 
 
 def _maxima_of_codes(query: Float32, pages: Multivectors, rows: Int64 | None) -> Float32:
-    token_scales = np.array([int8_scale(token) for token in query], np.float32)
+    largest = np.maximum(np.abs(query).max(axis=1).astype(np.float64), 1e-12)
+    token_scales = np.asarray(largest / 127, np.float32)  # int8_scale of each
     codes = quantize(query, token_scales[:, None])  # (T, D)
     scales = pages.scales if rows is None else pages.scales[rows]
     return best_products(codes, pages, rows).astype(np.float32) * scales[:, None] * token_scales

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from colret.codecs import bytes_per_vector
 from colret.compression import Compression
 from colret.database import StaleReadError
 from colret.encoders import Encoder
-from colret.errors import StoreError
+from colret.errors import FilterError, StoreError
 from colret.filters import page_mask
 from colret.prefilter import DEFAULT_PREFILTER, NO_PREFILTER, SMALL, Prefilter, Prefiltering
 from colret.scoring import float_vectors, maxsim, mean_direction
@@ -146,12 +146,14 @@ def rank(
     if prefilter is None and n_candidates is not None:
         prefilter = DEFAULT_PREFILTER
     chosen = None if prefilter is None else Prefilter.parse(prefilter)
+    if chosen and chosen.text and not all(query.text for query in queries):
+        raise ValueError("a prefilter by words needs queries with their text: see embed")
     n_kept = max(n_candidates or DEFAULT_CANDIDATES, k)
     spent = seconds or StageSeconds()
 
     def read() -> list[Ranking]:
         projected = [Compression(matrix=store.projection()).query(query) for query in queries]
-        allowed = _allowed(store, scope)
+        allowed = pages_in_scope(store, scope)
         plan = chosen or Prefilter.parse("none" if len(allowed) <= SMALL else DEFAULT_PREFILTER)
         with spent.adding("prefilter"):
             stages = Prefiltering(store, plan, n_kept) if plan != NO_PREFILTER and n_kept < len(allowed) else None
@@ -170,15 +172,22 @@ def rank(
     return _fresh(store, read)
 
 
-def _allowed(store: PageStore, scope: Scope) -> Int64:
-    """Return the places of the pages that may be found."""
+def pages_in_scope(store: PageStore, scope: Scope) -> Int64:
+    """Return the places of the pages that may be found, ascending; at least one.
+
+    Raises:
+        StoreError: If the index holds no pages.
+        FilterError: If the scope is no condition, names no document, or no page satisfies it.
+    """
     table = store.page_table()
     if not len(table):
         raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
-    if scope == Scope():
+    mask = None if scope == Scope() else page_mask(table.as_arrow(), store.documents(), **asdict(scope))
+    if mask is None:
         return np.arange(len(table))
-    mask = page_mask(table.as_arrow(), store.documents(), where=scope.where, docs=scope.docs)
-    return np.arange(len(table)) if mask is None else np.flatnonzero(mask)
+    if not mask.any():
+        raise FilterError(scope.where or ", ".join(scope.docs), "no page satisfies it", "see: colret list")
+    return np.flatnonzero(mask)
 
 
 def _fresh(store: PageStore, read: Callable[[], Result]) -> Result:
@@ -203,13 +212,14 @@ def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> lis
 
 
 def _explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
-    table = store.page_table()
-    places = table.places(hit.row_id for hit in hits)
+    if not hits:
+        return []
+    places = store.page_table().places(hit.row_id for hit in hits)
     if len(places) < len(hits):
         raise StoreError(store.path, f"{len(hits) - len(places)} of the pages found are gone", "search again")
     query = Compression(matrix=store.projection()).query(query)
     paths = store.paths([hit.ref.doc_id for hit in hits])
-    vectors = store.vectors(places) if hits else None
+    vectors = store.vectors(places)
     details = store.details([hit.row_id for hit in hits])
     return [
         Explanation(
@@ -217,7 +227,6 @@ def _explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> li
             snippet(page.words, word_weights(query, float_vectors(vectors, i), page.boxes, page.words)),
         )
         for i, (hit, page) in enumerate(zip(hits, details, strict=True))
-        if vectors is not None
     ]
 
 

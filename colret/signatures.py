@@ -13,16 +13,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import IO, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colret.errors import StoreError
 from colret.packing import pack_signs, unpack_nibbles
 from colret.page_table import PageTable
 from colret.pooling import block_means
@@ -37,6 +37,8 @@ FOLDER: Final = "signatures"
 SKETCH_BLOCKS: Final = 32
 MANY_SEGMENTS: Final = 8  # after which they are merged
 
+_DRAFT = ".draft-"
+_DRAFT_SECONDS = 3600  # after which nobody is writing it any more
 _UNUSABLE = (OSError, ValueError, EOFError, IndexError)  # what reading a damaged segment raises
 _BLOCK_PAGES = 256  # pages in memory at a time
 
@@ -100,7 +102,7 @@ def open_signatures(
 ) -> Signatures:
     """Return the signatures of every visible page, making those that are missing.
 
-    Where the index's folder cannot be written, they are made in memory, each time.
+    Where the index's folder cannot be written, they are made in memory, in each process.
 
     Args:
         store: The index.
@@ -116,25 +118,30 @@ def _key(kind: Kind) -> tuple[str, Kind]:
 
 
 def _open(store: PageStore, kind: Kind, on_progress: Callable[[int, int], None]) -> Signatures:
-    folder, table, dim = store.path / FOLDER, store.page_table(), store.settings.stored_dim
-    found = Signatures(kind, table, _load_all(folder, kind, dim))
+    table = store.page_table()
+    found = Signatures(kind, table, _load_all(store, kind))
     missing = found.missing()
     if not len(missing):
         return found
-    made = _make(store, kind, missing, on_progress)
-    segment = _write(folder, kind, table.row_ids[missing], table.n_vectors[missing], dim, made)
+    segment = _write(store, kind, missing, lambda: _make(store, kind, missing, on_progress))
     return Signatures(kind, table, [*found.segments, segment])
 
 
 def merge_segments(store: PageStore, kind: Kind) -> None:
-    """Make one segment of many, or of one with many dead pages; only under ``store.writing()``."""
+    """Make one segment of many, or of one with many dead pages; only under ``store.writing()``.
+
+    What cannot be read, and drafts that a killed process left, are deleted.
+    """
+    folder = store.path / FOLDER
     found = open_signatures(store, kind)
-    table = store.page_table()
-    if len(found.segments) <= MANY_SEGMENTS and found.n_dead() <= len(table) // 2:
+    readable = {segment.folder for segment in _load_all(store, kind)}
+    drafts = [draft for draft in folder.glob(f"{_DRAFT}*") if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS]
+    for each in {*folder.glob(f"{kind}-*"), *drafts} - readable:
+        shutil.rmtree(each, ignore_errors=True)
+    everything = np.arange(store.n_pages())
+    if len(found.segments) <= MANY_SEGMENTS and found.n_dead() <= len(everything) // 2:
         return
-    everything = np.arange(len(table))
-    copies = (found.take(places) for places in _chunks(everything))
-    merged = _write(store.path / FOLDER, kind, table.row_ids, table.n_vectors, store.settings.stored_dim, copies)
+    merged = _write(store, kind, everything, lambda: map(found.take, _chunks(everything)))
     for segment in found.segments:
         if merged.folder and segment.folder and segment.folder != merged.folder:
             shutil.rmtree(segment.folder, ignore_errors=True)  # readers keep what they have mapped
@@ -189,12 +196,12 @@ def _chunks(places: Int64) -> Iterator[Int64]:
 # Files
 
 
-def _load_all(folder: Path, kind: Kind, dim: int) -> list[Segment]:
+def _load_all(store: PageStore, kind: Kind) -> list[Segment]:
     segments = []
-    for each in sorted(folder.glob(f"{kind}-*")):
+    for each in sorted((store.path / FOLDER).glob(f"{kind}-*")):
         # Damaged, of another version, or merged away a moment ago: its pages are missing then.
         with suppress(*_UNUSABLE):
-            segments.append(_load(each, dim))
+            segments.append(_load(each, store.settings.stored_dim))
     return segments
 
 
@@ -206,35 +213,36 @@ def _load(folder: Path, dim: int) -> Segment:
     return Segment(row_ids, _binary(bits, offsets, dim), folder)
 
 
-def _write(
-    folder: Path, kind: Kind, row_ids: Int64, n_vectors: Int64, dim: int, blocks: Iterable[Multivectors]
-) -> Segment:
+def _write(store: PageStore, kind: Kind, places: Int64, blocks: Callable[[], Iterable[Multivectors]]) -> Segment:
     """Write a segment under the name of what it holds, or keep it in memory if the folder refuses."""
+    table, dim = store.page_table(), store.settings.stored_dim
+    row_ids, folder = table.row_ids[places], store.path / FOLDER
     offsets = np.zeros(len(row_ids) + 1, np.int64)
-    np.cumsum(n_signature_vectors(n_vectors, kind), out=offsets[1:])
+    np.cumsum(n_signature_vectors(table.n_vectors[places], kind), out=offsets[1:])
+    # The index's own making is in the name, so that another index's rows in this place are not taken for these.
+    digest = hashlib.sha256(store.settings.created.encode() + row_ids.tobytes()).hexdigest()[:16]
+    draft, final = folder / f"{_DRAFT}{uuid.uuid4().hex}", folder / f"{kind}-{digest}"
     try:
-        folder.mkdir(exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
-    except OSError:
-        bits = np.concatenate([np.asarray(block.values, np.uint8) for block in blocks])
-        return Segment(row_ids, _binary(bits, offsets, dim), None)
-    try:
-        _write_bits(draft / "bits.npy", (int(offsets[-1]), -(-dim // 8)), blocks)
-        np.save(draft / "row_ids.npy", row_ids)
-        np.save(draft / "offsets.npy", offsets)
-        final = folder / f"{kind}-{hashlib.sha256(row_ids.tobytes()).hexdigest()[:16]}"
+        draft.mkdir(parents=True)
         try:
-            os.rename(draft, final)
-        except OSError:  # another process has just made the same, or it is there and damaged
-            with suppress(*_UNUSABLE):
-                return _load(final, dim)
-            shutil.rmtree(final, ignore_errors=True)
-            os.rename(draft, final)
-        return _load(final, dim)
-    except OSError as error:
-        raise StoreError(folder, f"signatures cannot be written: {error.strerror}", "free some space") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+            _write_bits(draft / "bits.npy", (int(offsets[-1]), -(-dim // 8)), blocks())
+            for name, array in (("row_ids", row_ids), ("offsets", offsets)):
+                with (draft / f"{name}.npy").open("wb") as file:
+                    np.save(file, array)
+                    _to_disk(file)
+            try:
+                os.rename(draft, final)
+            except OSError:  # another process has just made the same, or it is there and damaged
+                with suppress(*_UNUSABLE):
+                    return _load(final, dim)
+                final = final.with_name(f"{final.name}-{uuid.uuid4().hex[:8]}")
+                os.rename(draft, final)
+            return _load(final, dim)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError:  # no space or no permission
+        bits = np.concatenate([np.asarray(block.values, np.uint8) for block in blocks()])
+        return Segment(row_ids, _binary(bits, offsets, dim), None)
 
 
 def _write_bits(path: Path, shape: tuple[int, int], blocks: Iterable[Multivectors]) -> None:
@@ -244,5 +252,10 @@ def _write_bits(path: Path, shape: tuple[int, int], blocks: Iterable[Multivector
         np.lib.format.write_array_header_1_0(file, header)
         for block in blocks:
             file.write(np.ascontiguousarray(block.values).data)
-        file.flush()
-        os.fsync(file.fileno())  # a complete name must mean complete bytes, also after a power cut
+        _to_disk(file)
+
+
+def _to_disk(file: IO[bytes]) -> None:
+    """Wait for the disk: a complete name must mean complete bytes, also after a power cut."""
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The index: pages, documents and settings in one LanceDB database. The only user of lancedb.
+"""The index: pages, documents and settings in one LanceDB database.
 
 Four tables. ``pages`` carries a page whole: its single vector for the prefilter, its codes
 for MaxSim, its words and boxes. ``documents`` is the commit record: a document's row is
@@ -12,17 +12,14 @@ when an index is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from importlib import metadata
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-import colret
-from colret.codecs import bytes_per_vector, decode
+from colret.codecs import decode
 from colret.column_indexes import (
     AnnSettings,
     ColumnIndex,
@@ -35,22 +32,20 @@ from colret.column_indexes import (
     put_ann_settings,
     text_rows,
 )
+from colret.compaction import bytes_below, compact_if_due
 from colret.database import (
     StaleReadError,
     Tables,
-    compact,
     create_tables,
     exclusive,
     explained,
     is_index,
-    n_fragments,
     open_tables,
 )
 from colret.errors import StoreError
 from colret.page_table import COLUMNS, PageTable
 from colret.schema import (
     DOCUMENTS_SCHEMA,
-    FORMAT_VERSION,
     array_rows,
     document_record,
     document_row,
@@ -60,7 +55,6 @@ from colret.schema import (
 )
 from colret.types import (
     Candidate,
-    Codec,
     DocumentRecord,
     EncodedPage,
     EncoderInfo,
@@ -73,16 +67,6 @@ from colret.types import (
     PageRef,
 )
 
-COARSE_CODECS = ("int4", "binary")  # which want the variance of a projection spread over its dimensions
-WIDE: Final = 256
-"""Dimensions from which int4 is the default: its error in a similarity falls with their square root."""
-
-MANY_FRAGMENTS = 50  # commits since the last compaction
-BOX_BYTES = 8  # of a vector's box
-BESIDE_VECTORS = 8_000  # bytes of a page's words and their boxes, and of what its row costs
-WORTH_FREEING = 0.3  # dead bytes for each live one
-LITTLE = 4_000_000  # bytes, that no compaction is for
-
 # Unindexed pages that are put up with. Each makes a text query 0.2 ms slower; building the text
 # index takes 0.2 ms a page, so what makes it due took several times longer to ingest. Among
 # 10,000 single vectors the nearest are found in 5 ms without an index.
@@ -91,51 +75,6 @@ ANN_LAG, ANN_LAG_SHARE = 10_000, 1 / 8
 
 _KEY_CHUNK = 500  # ids in one SQL list
 _PROJECTION = "projection"  # its name in ``arrays``
-_LIBRARIES = ("colpali-engine", "lancedb", "pypdfium2", "rapidocr", "torch", "transformers")
-
-
-def default_codec(dim: int) -> Codec:
-    """Return how vectors of so many dimensions are stored unless something else is asked for."""
-    return "int4" if dim >= WIDE else "int8"
-
-
-def settings_for(
-    encoder: EncoderInfo, codec: Codec | None = None, *, dim: int | None = None, pool: int = 1
-) -> IndexSettings:
-    """Return the settings of a new index that ``encoder`` will fill.
-
-    Args:
-        encoder: What the index must know of it.
-        codec: How vectors are stored; by default as ``default_codec`` says.
-        dim: Dimensions to store, fewer than the encoder's; by default all of them.
-        pool: Vectors of a page that become one.
-
-    Raises:
-        ValueError: If the encoder has fewer dimensions, or ``pool`` is below 1.
-    """
-    stored = encoder.dim if dim is None else dim
-    if not 1 <= stored <= encoder.dim:
-        raise ValueError(f"{encoder.name} has {encoder.dim} dimensions: {stored} of them cannot be stored")
-    if pool < 1:
-        raise ValueError("a pool factor is at least 1")
-    codec = codec or default_codec(stored)
-    return IndexSettings(
-        model=encoder.name,
-        revision=encoder.revision,
-        family=encoder.family,
-        dim=encoder.dim,
-        query_template=encoder.query_template,
-        codec=codec,
-        format_version=FORMAT_VERSION,
-        tool_version=colret.__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        page_tokens=encoder.page_tokens,
-        render_pixels=encoder.render_pixels,
-        stored_dim=stored,
-        pool=pool,
-        projected=stored < encoder.dim or codec == "binary",
-        libraries={name: metadata.version(name) for name in _LIBRARIES},
-    )
 
 
 class PageStore:
@@ -260,20 +199,10 @@ class PageStore:
             return len(orphans)
 
     def compact(self) -> None:
-        """Merge small files and delete dead ones, where there are enough of either.
-
-        It rewrites the whole index, so adding a file to a large one must not do it each time.
-        """
+        """Merge small files and delete dead ones, where there are enough of either."""
         with explained(self.path):
-            tables = (self._pages, self._documents)
-            dim, n_vectors = self.settings.stored_dim, list(_column(self._pages, "n_vectors"))
-            of_vector = bytes_per_vector(dim, self.settings.codec) + BOX_BYTES
-            live = sum(n_vectors) * of_vector + len(n_vectors) * (4 * dim + BESIDE_VECTORS)
-            live += sum(index.n_bytes for index in column_indexes(self._pages).values())
-            dead = sum(_bytes_below(self.path / f"{name}.lance") for name in ("pages", "documents")) - live
-            if dead > live * WORTH_FREEING + LITTLE or max(map(n_fragments, tables)) > MANY_FRAGMENTS:
-                for table in tables:
-                    compact(table)
+            if compact_if_due(self.path, self._pages, self._documents, self.settings):
+                self._forget()
 
     # Reading
 
@@ -375,12 +304,14 @@ class PageStore:
             n_blank=sum(record.n_blank for record in records),
             n_skipped_pages=sum(len(record.skipped) for record in records),
             n_vectors=sum(sizes),
-            bytes_on_disk=_bytes_below(self.path),
+            bytes_on_disk=bytes_below(self.path),
         )
 
     # Indexes
 
-    def nearest(self, query: Float32, k: int, *, exact: bool = False) -> list[Candidate]:
+    def nearest(
+        self, query: Float32, k: int, *, exact: bool = False, trial: AnnSettings | None = None
+    ) -> list[Candidate]:
         """Return the ``k`` visible pages whose single vectors are nearest to ``query``, nearest first.
 
         Equal distances are ordered by page, though which of several equal pages make the cut is
@@ -390,21 +321,29 @@ class PageStore:
             query: A unit vector, (d,) float32.
             k: Pages to return; an index of fewer returns them all.
             exact: Compare every page, though there be an ANN index.
+            trial: How to ask the ANN index, in place of the settings kept with it.
         """
-        ann = None if exact else self.ann_settings()
+        ann = None if exact else trial or self.ann_settings()
 
         def ask(where: str | None) -> pa.Table:
             return nearest_rows(self._pages, "single", query, k, select=["doc_id", "number"], where=where, ann=ann)
 
         return self._visible_only(ask, lambda rows: rows["_distance"].to_pylist())
 
-    def matching_text(self, text: str, k: int) -> list[Candidate]:
+    def matching_text(self, text: str, k: int, *, doc_ids: Sequence[str] | None = None) -> list[Candidate]:
         """Return the at most ``k`` visible pages with the highest BM25 score for the words of ``text``, best first.
 
         Equal scores are ordered by page. Pages that share no word with the text are left out.
+
+        Args:
+            text: Words.
+            k: Most pages to return.
+            doc_ids: The documents to look into; all by default.
         """
+        within = None if doc_ids is None else _in("doc_id", doc_ids)
 
         def ask(where: str | None) -> pa.Table:
+            where = f"({within}) AND ({where})" if within and where else within or where
             return text_rows(self._pages, "text", text, k, select=["doc_id", "number"], where=where)
 
         return self._visible_only(ask, lambda rows: [-score for score in rows["_score"].to_pylist()])
@@ -509,11 +448,3 @@ def _in(column: str, values: Sequence[str]) -> str:
 
 def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
     return (values[i : i + _KEY_CHUNK] for i in range(0, len(values), _KEY_CHUNK))
-
-
-def _bytes_below(path: Path) -> int:
-    total = 0
-    for file in path.rglob("*"):
-        with suppress(FileNotFoundError):  # another process may be compacting
-            total += file.stat().st_size if file.is_file() else 0
-    return total

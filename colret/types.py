@@ -34,6 +34,15 @@ Coding = Literal["float32", "float16", "int8", "int4", "binary"]
 
 Values = NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8] | NDArray[np.uint8]
 
+_DTYPES: dict[Coding, type] = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "int8": np.int8,
+    "int4": np.uint8,
+    "binary": np.uint8,
+}
+_PER_BYTE: dict[Coding, int] = {"int4": 2, "binary": 8}  # dimensions; of the others, one an element
+
 PageTokens = Literal["all", "image"]
 """Which vectors of a page a vision model keeps: those of its prompt too, or of the image alone."""
 
@@ -153,6 +162,10 @@ class Multivectors:
         """Refuse what would make a segment maximum wrong."""
         if not self.dim:
             object.__setattr__(self, "dim", self.values.shape[1])
+        width, dtype = -(-self.dim // _PER_BYTE.get(self.coding, 1)), np.dtype(_DTYPES[self.coding])
+        if self.values.ndim != 2 or self.values.dtype != dtype or (len(self.values) and self.values.shape[1] != width):
+            problem = f"{self.values.shape} {self.values.dtype}"
+            raise ValueError(f"{self.dim} dimensions in {self.coding} are (n, {width}) {dtype}, not {problem}")
         lengths = np.diff(self.offsets)
         if self.offsets[0] != 0 or self.offsets[-1] != len(self.values):
             raise ValueError("offsets must run from 0 to the number of vectors")

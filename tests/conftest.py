@@ -12,7 +12,8 @@ from hypothesis import settings
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from colret.encoders.text import TextEncoder, load_embedded
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 from tests.pdfs import PdfSpec, build_pdf, text
 
 settings.register_profile("colret", deadline=None)  # a slow machine is no failure

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from colret.encoders.text import TextEncoder
 from colret.scoring import normalize_rows
@@ -18,6 +19,7 @@ from colret.types import Boxes, Float32
 from colret_eval.bench import engines, kernels, report, storage
 from colret_eval.bench.__main__ import main
 from colret_eval.bench.clock import Elapsed, TimedIterator, bytes_below, milliseconds, peak_memory
+from colret_eval.bench.comparators import Muvera
 from colret_eval.bench.comparison import Row, against, frontier
 from colret_eval.bench.corpora import COPIES, DIM, KINDS, N_TOKENS, N_VECTORS, Kind, corpus, load_queries, prepare
 from colret_eval.bench.engines import Limits
@@ -25,7 +27,7 @@ from colret_eval.bench.real import RealVectors, real_vectors
 from colret_eval.bench.reference import DEPTH, Reference, kept_at, references, top
 from colret_eval.bench.storage import Storing
 from colret_eval.datasets import DatasetError
-from tests.test_figures import make_set
+from tests.evaluation_sets import write_small_set as make_set
 
 N_PAGES = 30
 LIMITS = Limits(minutes=3, seconds=0)
@@ -304,3 +306,27 @@ def test_a_bad_option_is_refused(arguments: list[str], capsys: pytest.CaptureFix
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     capsys.readouterr()
+
+
+def test_muveras_dot_product_is_its_definition() -> None:
+    """Written out cell by cell, for one repetition."""
+    rng = np.random.default_rng(5)
+    page, query = (rng.normal(size=(n, 6)).astype(np.float32) for n in (9, 4))
+    muvera = Muvera(1, 2, 3)
+    draw = np.random.default_rng(0)
+    planes = draw.standard_normal((6, 2)).astype(np.float32)
+    signs = (draw.integers(0, 2, (6, 3)) * 2 - 1).astype(np.float32) / np.float32(np.sqrt(3))
+
+    def cell(vector: NDArray[np.float32]) -> tuple[bool, bool]:
+        left, right = (vector @ planes > 0).tolist()
+        return left, right
+
+    total = 0.0
+    for token in query:
+        here = [vector for vector in page if cell(vector) == cell(token)]
+        apart = [sum(a != b for a, b in zip(cell(vector), cell(token), strict=True)) for vector in page]
+        nearest = np.mean(here, axis=0) if here else page[int(np.argmin(apart))]
+        total += float((token @ signs) @ (nearest @ signs))
+    encoded = float(muvera.encode(query, page=False) @ muvera.encode(page, page=True))
+    assert encoded == pytest.approx(total, rel=1e-4)
+    assert muvera.encode(page, page=True).shape == (muvera.size,)

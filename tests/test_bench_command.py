@@ -11,7 +11,8 @@ from click.testing import CliRunner
 import colret.encoders
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
-from colret.store import PageStore, default_codec
+from colret.settings import default_codec
+from colret.store import PageStore
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf
 
@@ -75,7 +76,7 @@ def test_the_table_prints_n(index: str, questions: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [(["--prefilter", "magic"], "no prefilter is called 'magic'"), (["--candidates", "0"], "--candidates")],
+    [(["--prefilter", "magic"], "'magic' is no prefilter"), (["--candidates", "0"], "--candidates")],
 )
 def test_a_bad_option_is_a_usage_error(index: str, questions: str, arguments: list[str], complaint: str) -> None:
     result = CliRunner().invoke(cli, ["bench", *arguments, "--index", index, "--queries", questions])

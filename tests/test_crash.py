@@ -17,7 +17,8 @@ from colret.ingest import ingest
 from colret.reading import open_document
 from colret.removal import remove
 from colret.report import Progress
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import contents, n_rows
 

@@ -23,7 +23,8 @@ import colret.doctor.model
 from colret.doctor import Check, examine
 from colret.encoders import load_encoder
 from colret.encoders.text import TextEncoder
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 from colret.types import Page, PageEmbedding
 from colret_cli.main import cli
 from tests.checkpoints import tiny_checkpoint

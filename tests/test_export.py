@@ -28,7 +28,8 @@ from colret.ingest import ingest
 from colret.projection import fit, project
 from colret.report import Progress
 from colret.search import embed, rank
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 from colret.types import Codec, Float32
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf

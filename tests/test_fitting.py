@@ -11,7 +11,8 @@ import colret.fitting
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
 from colret.search import explain, rank, search
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 from colret.types import Codec
 from tests.conftest import TOPICS, write_pdf
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import colret.compaction
 import colret.store
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
@@ -110,7 +111,7 @@ def test_pages_added_later_and_those_after_compaction(tmp_path: Path, monkeypatc
         store.update_indexes()
     assert store.column_indexes()["text"].n_unindexed == 1
     assert {found.ref.doc_id for found in store.matching_text("zorp", 5)} == {"a", "late"}
-    monkeypatch.setattr(colret.store, "MANY_FRAGMENTS", 0)
+    monkeypatch.setattr(colret.compaction, "MANY_FRAGMENTS", 0)
     with store.writing():
         store.compact()
     assert store.column_indexes()["text"].n_unindexed == 0

@@ -11,7 +11,8 @@ import pytest
 from colret import kernels
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 
 HEAVY = (
     "torch",

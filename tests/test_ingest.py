@@ -23,7 +23,8 @@ from colret.ingest import ingest
 from colret.reading import open_document
 from colret.report import IngestReport, Progress
 from colret.search import rank
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
+from colret.store import PageStore
 from colret.types import EncoderInfo, Page, PageEmbedding, PageRef, QueryEmbedding
 from tests.checkpoints import tiny_encoder
 from tests.conftest import TOPICS, write_pdf
@@ -38,9 +39,7 @@ def contents(store: PageStore) -> dict[str, bytes]:
     store.refresh()
     names = {record.doc_id: Path(record.files[0].path).name for record in store.documents() if record.files}
     pages = store.candidates()
-    found = {
-        f"{names[page.ref.doc_id]}:{page.ref.number}": codes(store, place) for place, page in enumerate(pages)
-    }
+    found = {f"{names[page.ref.doc_id]}:{page.ref.number}": codes(store, place) for place, page in enumerate(pages)}
     assert len(found) == len(pages)
     return found
 

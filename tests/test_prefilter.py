@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,8 +17,9 @@ from colret.scoring import mean_direction
 from colret.search import Scope, rank
 from colret.signatures import FOLDER, open_signatures
 from colret.store import PageStore
-from colret.types import Float32, Int64
+from colret.types import Float32, Int64, PageRef
 from tests.test_search import N, index, random_query
+from tests.test_store import SETTINGS, encoded, record
 
 __all__ = ["index"]  # the fixture
 
@@ -107,15 +111,40 @@ def test_only_pages_in_scope_are_kept(index: PageStore) -> None:
 
 
 def test_what_the_default_scans_is_made_ready_only_where_it_pays(
-    index: PageStore, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = index.path / FOLDER
-    before = set(folder.glob("bits-*"))
-    prepare(index)
-    assert set(folder.glob("bits-*")) == before
-    monkeypatch.setattr(colret.prefilter, "SMALL", N - 1)
-    prepare(index)
-    assert list(folder.glob("bits-*"))
+    store = PageStore.create(tmp_path / "index", SETTINGS)
+    store.add_pages([encoded("a", number) for number in range(1, 5)])
+    store.put_documents([record("a", 4)])
+    folder = store.path / FOLDER
+    prepare(store)
+    assert list(folder.glob("*")) == []
+    monkeypatch.setattr(colret.prefilter, "SMALL", 3)
+    prepare(store)
+    assert [each.name[:5] for each in folder.iterdir()] == ["bits-"]
+
+
+def test_words_are_looked_for_in_scope(tmp_path: Path) -> None:
+    """Elsewhere there are better pages than are kept."""
+    store = PageStore.create(tmp_path / "index", SETTINGS)
+    for doc_id in ("large", "small"):
+        store.add_pages([encoded(doc_id, number) for number in range(1, 21)])  # each holds the word "page"
+        store.put_documents([record(doc_id, 20)])
+    query = dataclasses.replace(random_query(1), text="page")
+    for prefilter in ("text", "binary+text"):
+        scope = Scope(docs=("/folder/small.pdf",))
+        [ranking] = rank(store, [query], k=5, prefilter=prefilter, n_candidates=5, scope=scope)
+        assert len(ranking.hits) == 5
+        assert {hit.ref.doc_id for hit in ranking.hits} == {"small"}
+        scope = Scope(where="doc_id = 'small' AND page > 15")
+        [ranking] = rank(store, [query], k=3, prefilter=prefilter, n_candidates=3, scope=scope)
+        assert {hit.ref for hit in ranking.hits} <= {PageRef("small", number) for number in range(16, 21)}
+        assert len(ranking.hits) == 3
+
+
+def test_words_need_the_text_of_the_query(index: PageStore) -> None:
+    with pytest.raises(ValueError, match="needs queries with their text"):
+        rank(index, [random_query(1)], prefilter="binary+text")
 
 
 def test_no_prefilter_scans_nothing() -> None:

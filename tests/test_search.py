@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import colret.compaction
 import colret.search
 import colret.store
 from colret.encoders.text import TextEncoder
@@ -162,7 +163,7 @@ def test_hits_are_explained_by_paths_and_a_snippet(tmp_path: Path, store: PageSt
     [ranking] = rank(store, [query], k=2)
     explained = explain(store, query, ranking.hits)
     assert explained[0].paths == [str(path)]
-    assert "heron" in explained[0].snippet
+    assert "fish in shallow water" in explained[0].snippet
     assert explained[1].snippet == TOPICS["orbit"]
 
 
@@ -174,7 +175,7 @@ def test_a_search_survives_compaction_by_another_process(tmp_path: Path, monkeyp
     store.put_documents([record("a", 7)])
     expected = rank(store, [random_query(3)], k=7, prefilter="none")
     reader = PageStore.open(store.path)
-    monkeypatch.setattr(colret.store, "MANY_FRAGMENTS", 0)
+    monkeypatch.setattr(colret.compaction, "MANY_FRAGMENTS", 0)
     real = PageStore.page_table
     compacted: list[bool] = []
 

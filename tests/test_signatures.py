@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from colret.pooling import block_means
 from colret.scoring import float_vectors, normalize_rows
 from colret.signatures import FOLDER, KINDS, SKETCH_BLOCKS, Kind, Signatures, merge_segments, open_signatures
 from colret.store import PageStore
-from colret.types import Codec, Float32, Int64
+from colret.types import Codec, Float32, Int64, Multivectors
 from tests.test_store import DIM, SETTINGS, encoded, record
 
 LENGTHS = (1, 7, 40, 3, 33, 90)
@@ -129,17 +131,49 @@ def test_dead_pages_are_merged_away(index: PageStore, kind: Kind) -> None:
 def test_damaged_signatures_are_made_again(index: PageStore, damage: str) -> None:
     intact = open_signatures(index, "bits")
     scores = intact.scan(query(), every(index))
-    folder = intact.segments[0].folder
-    assert folder is not None
-    del intact
-    values = folder / "bits.npy"
+    damaged = intact.segments[0].folder
+    assert damaged is not None
+    bits = damaged / "bits.npy"
     if damage == "missing":
-        values.unlink()
+        bits.unlink()
     else:
-        os.truncate(values, 0 if damage == "empty" else values.stat().st_size - 1)
+        os.truncate(bits, 0 if damage == "empty" else bits.stat().st_size - 1)
     again = PageStore.open(index.path)
-    assert np.array_equal(open_signatures(again, "bits").scan(query(), every(again)), scores)
-    assert np.load(values).shape == (2 * sum(LENGTHS), 1)
+    repaired = open_signatures(again, "bits")
+    assert np.array_equal(repaired.scan(query(), every(again)), scores)
+    [segment] = open_signatures(PageStore.open(index.path), "bits").segments  # kept for the next process
+    with again.writing():
+        merge_segments(again, "bits")
+    assert list((index.path / FOLDER).iterdir()) == [segment.folder]  # and the damaged one goes
+
+
+def test_what_a_killed_process_left_is_cleared_away(index: PageStore) -> None:
+    open_signatures(index, "bits")
+    folder = index.path / FOLDER
+    for name in (".draft-old", ".draft-new"):
+        (folder / name).mkdir()
+    os.utime(folder / ".draft-old", (0, 0))
+    with index.writing():
+        merge_segments(index, "bits")
+    assert {each.name for each in folder.glob(".draft-*")} == {".draft-new"}  # somebody may be writing it
+
+
+def test_others_may_read_what_one_has_written(index: PageStore) -> None:
+    folder = open_signatures(index, "bits").segments[0].folder
+    assert folder is not None
+    assert folder.stat().st_mode & 0o777 == (index.path / "pages.lance").stat().st_mode & 0o777
+
+
+def test_a_full_disk_is_done_without(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, shape: tuple[int, int], blocks: Iterable[Multivectors]) -> None:
+        next(iter(blocks))
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(colret.signatures, "_write_bits", full)
+    signatures = open_signatures(index, "bits")
+    assert signatures.segments[0].folder is None
+    assert signatures.scan(query(), every(index)) == pytest.approx(expected(index, "bits", query()), abs=0.1)
+    assert list((index.path / FOLDER).iterdir()) == []
 
 
 def test_signatures_that_are_deleted_come_back(index: PageStore) -> None:

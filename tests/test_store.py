@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from colret.compaction import MANY_FRAGMENTS
 from colret.errors import StoreError
 from colret.schema import FORMAT_VERSION
 from colret.scoring import float_vectors, mean_direction, normalize_rows
-from colret.store import MANY_FRAGMENTS, PageStore
+from colret.store import PageStore
 from colret.types import (
     DocumentFile,
     DocumentRecord,

@@ -204,6 +204,8 @@ def _as_text(report: AnnReport, *, of_pages: bool) -> str:
             f"recall@{each.n_candidates} {each.recall:.3f} of the flat search's, {each.index_seconds * 1000:.1f} ms "
             f"against {each.flat_seconds * 1000:.1f} ms: {each.flat_seconds / each.index_seconds:.1f} times as fast"
         )
+    if all(each.index_seconds > each.flat_seconds for each in report.recalls):
+        lines.append("it is slower than comparing every vector; to be rid of it: colret index drop")
     return "\n".join(lines)
 
 

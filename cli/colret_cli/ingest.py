@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from colret.types import Codec, IndexInfo
 
 SOME_SKIPPED = 3  # exit code
+FEW_VECTORS = 100  # for each dimension that a projection keeps
 
 
 class Storage(NamedTuple):
@@ -148,7 +149,8 @@ def _open_or_create(index_path: Path, storage: Storage, options: dict[str, Any])
     """Open the index with its own encoder, or make one for the encoder that was asked for."""
     from colret.encoders import choose_model, load_encoder
     from colret.errors import StoreError
-    from colret.store import PageStore, settings_for
+    from colret.settings import settings_for
+    from colret.store import PageStore
 
     if PageStore.exists(index_path):
         store = open_store(index_path)
@@ -199,6 +201,10 @@ def _print_report(report: IngestReport, info: IndexInfo, index_path: Path, secon
     parts += [f"{report.n_replaced} replaced"] if report.n_replaced else []
     parts += [f"{len(report.skipped)} skipped"]
     click.echo(f"{', '.join(parts)}, in {seconds:.1f} s{rate}")
+    if report.n_fitted:
+        dim = info.settings.stored_dim
+        few = "" if report.n_fitted >= FEW_VECTORS * dim else ", which is few: better start with more documents"
+        click.echo(f"{dim} dimensions chosen by {count(report.n_fitted, 'vector')}{few}; they stay as they are")
     each = f", {show_bytes(info.bytes_on_disk / info.n_pages)} a page" if info.n_pages else ""
     click.echo(
         f"{index_path}: {count(info.n_documents, 'document')}, {count(info.n_pages, 'page')}, "

@@ -48,7 +48,7 @@ class Question(NamedTuple):
 @click.option(
     "--prefilter",
     metavar="NAME",
-    help="How those are chosen: single, sketch, binary, text, or two joined by +.  "
+    help="How those are chosen: single, sketch, binary, text, or some joined by +.  "
     "[default: none up to 500 pages, else binary]",
 )
 @click.option("--exact", is_flag=True, help="Score every page: --prefilter none.")
@@ -97,13 +97,14 @@ def query(
 
     from colret.encoders import blamed_on_model
     from colret.prefilter import Prefilter
-    from colret.search import Scope, embed, explain, rank  # heavy: not before usage is checked
+    from colret.search import Scope, embed, explain, pages_in_scope, rank  # heavy: not before usage is checked
 
     chosen = "none" if exact else prefilter
     if chosen is not None:
         usage_errors(lambda: Prefilter.parse(chosen))
 
-    store = open_store(index_path)
+    store, scope = open_store(index_path), Scope(where, docs)
+    pages_in_scope(store, scope)  # what is wrong with it is told before a model is loaded
     encoder = load_encoder_of(store, device=device, model=model, queries_only=True)
     with blamed_on_model(store.settings.model, but=(click.UsageError,)):
         embeddings = usage_errors(lambda: embed(store, encoder, [question.text for question in questions]))
@@ -113,7 +114,7 @@ def query(
         k=k,
         prefilter=chosen,
         n_candidates=candidates,
-        scope=Scope(where, docs),
+        scope=scope,
         device=_scoring_device(device, store.settings.model),
     )
     for question, embedding, ranking in zip(questions, embeddings, rankings, strict=True):

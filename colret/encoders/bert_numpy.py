@@ -7,6 +7,7 @@ and the exact GELU of Hendrycks and Gimpel 2016 (arXiv 1606.08415); layers norma
 from __future__ import annotations
 
 import math
+import os
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,16 @@ _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # a1
 _ERF_P = 0.3275911
 
 _one_core = threading.Lock()  # the number of threads that numpy computes with is the whole process's
+
+
+def _unlock() -> None:
+    """Forget a lock that another thread held at a fork: in the child nobody would release it."""
+    global _one_core
+    _one_core = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 class _Affine(NamedTuple):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from colret.encoders.families import Family, find_family
 from colret.encoders.sources import OTHERWISE, Source, find_source, read_json
@@ -22,18 +24,22 @@ class Checkpoint:
     family: Family
 
 
-def resolve_checkpoint(source: Source) -> Checkpoint:
+def resolve_checkpoint(source: Source, find: Callable[[str, dict[str, Any]], Family] = find_family) -> Checkpoint:
     """Find the parts of the checkpoint in ``source``; the base of an adapter may be downloaded.
+
+    Args:
+        source: Its files.
+        find: Tells the family by name and ``config.json``, as ``find_family``.
 
     Raises:
         ModelError: If a part cannot be had, or it is not a model that colret can use.
     """
     name, folder = source.name, source.folder
     if not is_adapter(source):
-        family = find_family(name, read_json(name, folder / "config.json"))
+        family = find(name, read_json(name, folder / "config.json"))
         return Checkpoint(name, folder, None, folder, source.revision(), family)
     base = _find_base(source)
-    family = find_family(base.name, read_json(base.name, base.folder / "config.json"))
+    family = find(base.name, read_json(base.name, base.folder / "config.json"))
     processor = folder if _has_processor(folder) else base.folder
     return Checkpoint(name, base.folder, folder, processor, f"{source.revision()}+{base.revision()}", family)
 

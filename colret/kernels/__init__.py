@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from colret.types import Float32, Int64, Multivectors
 
 LIBRARY: Final = Path(__file__).with_name("_kernels.so")  # by this name on every system: no linker looks for it
+INTERFACE: Final = 1  # as in kernels.c
 OFF: Final = "COLRET_NO_KERNELS"
 
 MAX_DIM: Final = 65_000  # 255 * 127 * D must stay below 2**31
@@ -151,6 +152,10 @@ def _run(
     wanted = np.arange(len(pages)) if rows is None else np.ascontiguousarray(rows, np.int64)
     if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(pages):
         raise IndexError(f"rows must be from 0 to {len(pages) - 1}")
+    width = -(-pages.dim // 8) if coding == _SIGNS else pages.dim
+    dtype = {_SIGNS: np.uint8, 4: np.float32, 5: np.float32}.get(coding, np.int8)
+    if query.ndim != 2 or query.shape[1] != width or query.dtype != dtype:
+        raise ValueError(f"a query for these pages is (T, {width}) {np.dtype(dtype)}, not {query.shape} {query.dtype}")
     tokens, codes = np.ascontiguousarray(query), np.ascontiguousarray(pages.values)
     offsets = np.ascontiguousarray(pages.offsets, np.int64)
     library, level = _library(), _level()
@@ -203,9 +208,11 @@ def _level() -> int:
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """Load the library; None where it was not compiled, or for another processor or system."""
+    """Load the library; None where it was not compiled, or for another processor, system or version."""
     try:
         library = ctypes.CDLL(str(LIBRARY))
+        if library.colret_interface() != INTERFACE:
+            return None
         pointer, size = ctypes.c_void_p, ctypes.c_int64
         library.colret_instructions.argtypes = [ctypes.c_int]
         library.colret_instructions.restype = ctypes.c_char_p

@@ -385,8 +385,8 @@ static int has_dotprod(void) {
 #endif
 
 /* List the instruction sets of this processor, the best first; return their number. */
-static int available(instructions found[MAX_INSTRUCTIONS]) {
-    instructions *next = found;
+static int available(instructions all[MAX_INSTRUCTIONS]) {
+    instructions *next = all;
 #if defined(__x86_64__)
     const abilities can = detect();
     if (can.popcnt512) *next++ = (instructions){"avx512", &INT8_AVX512, &BITS_AVX512, &FLOATS_AVX512};
@@ -401,7 +401,7 @@ static int available(instructions found[MAX_INSTRUCTIONS]) {
     *next++ = (instructions){"neon", &INT8_NEON, &BITS_NEON, &FLOATS_NEON};
 #endif
     *next++ = (instructions){"portable", &INT8_PORTABLE, &BITS_PORTABLE, NULL};
-    return (int)(next - found);
+    return (int)(next - all);
 }
 
 /* ---- Pages ------------------------------------------------------------------------------- */
@@ -465,16 +465,23 @@ static int64_t best_of(const product *p, const uint8_t *best, int64_t token) {
     return p->unit == 8 ? ((const unit64 *)best)[token] : ((const unit32 *)best)[token];
 }
 
+/* The instruction sets of this processor, found once: asking it takes a virtual machine 50 microseconds. */
+static instructions found[MAX_INSTRUCTIONS];
+static int n_found;
+
+__attribute__((constructor)) static void find_instructions(void) { n_found = available(found); }
+
+/* Return which interface this is, so that a library of another version is not used. */
+EXPORT int colret_interface(void) { return 1; }
+
 /* Return the name of the `level`th instruction set of this processor, the best first, or NULL. */
 EXPORT const char *colret_instructions(int level) {
-    instructions found[MAX_INSTRUCTIONS];
-    return level < available(found) ? found[level].name : NULL;
+    return level < n_found ? found[level].name : NULL;
 }
 
 /* Tell whether the `level`th instruction set multiplies FLOAT16 and FLOAT32. */
 EXPORT int colret_has_floats(int level) {
-    instructions found[MAX_INSTRUCTIONS];
-    return level < available(found) && found[level].floats;
+    return level < n_found && found[level].floats;
 }
 
 /* Find, for each page asked for and each token, the largest product with the page's vectors.
@@ -495,8 +502,7 @@ EXPORT int colret_has_floats(int level) {
 EXPORT int colret_best_products(int level, int coding, const void *query, int64_t n_tokens, int64_t dim,
                                 const uint8_t *codes, const int64_t *offsets, const int64_t *pages, int64_t n_pages,
                                 int32_t *out, int64_t *sums) {
-    instructions found[MAX_INSTRUCTIONS];
-    if (level >= available(found)) return 1;
+    if (level >= n_found) return 1;
     const int floats = coding >= FLOAT16;
     const product *p = floats ? found[level].floats : coding == SIGNS ? found[level].bits : found[level].int8;
     if (!p) return 1;

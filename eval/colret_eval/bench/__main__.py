@@ -13,14 +13,14 @@ from typing import Any
 
 import colret_eval.bench
 from colret.errors import ColretError
-from colret_eval.bench import engines, kernels, latency, machine, plots, report, storage
+from colret_eval.bench import comparators, engines, kernels, latency, machine, plots, report, storage
 from colret_eval.bench.corpora import Kind, corpus, load_queries, prepare
 from colret_eval.bench.real import RealVectors, real_vectors
 from colret_eval.bench.reference import Reference, references
 from colret_eval.bench.rivals import RIVALS
 from colret_eval.bench.scorers import SCORERS
 
-PARTS = ("kernels", "storage", "latency", "engines")
+PARTS = ("kernels", "storage", "comparators", "latency", "engines")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,6 +88,9 @@ def _figures(real: RealVectors, work: Path, options: argparse.Namespace) -> Iter
         exact = storage.exact_reference(real)
         stored = [_storing(real, exact, storing, work) for storing in storage.STORINGS]
         yield {"float32": storage.quality(real, exact.ids.tolist()), "storage": stored}
+    if "comparators" in options.parts:
+        _say("comparators of the prefilters")
+        yield {"comparators": comparators.measure(real, storage.exact_reference(real))}
     if "latency" in options.parts:
         _say("latency on the real index")
         yield {"latency": latency.measure(real, work)}

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import colret
 import colret_eval
 from colret_eval.bench.corpora import DIM, N_VECTORS, Kind
-from colret_eval.bench.reference import Reference, kept_at
+from colret_eval.bench.reference import DEPTH, Reference, kept_at
 from colret_eval.bench.rivals import RIVALS, Variant
 from colret_eval.bench.worker import Job, write_job
 
@@ -126,6 +128,8 @@ def last_line(text: str) -> str:
 
 
 def _judged(point: dict[str, Any], reference: Reference) -> dict[str, Any]:
-    found = point.pop("found")
+    found, own = point.pop("found"), point.pop("own")
     kept = {f"top{k}": share for k, share in kept_at(reference.ids, found).items()}
+    if own is not None:
+        kept["own_top10"] = kept_at(np.array(own), found)[DEPTH]
     return {"label": point.pop("label"), "n_queries": len(found), **kept, **point}

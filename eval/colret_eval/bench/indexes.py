@@ -13,7 +13,8 @@ from colret.compression import Compression
 from colret.ingest import COMMIT_PAGES
 from colret.prefilter import prepare
 from colret.projection import fit
-from colret.store import COARSE_CODECS, PageStore, settings_for
+from colret.settings import COARSE_CODECS, settings_for
+from colret.store import PageStore
 from colret.types import (
     Codec,
     DocumentRecord,

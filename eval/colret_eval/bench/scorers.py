@@ -93,7 +93,7 @@ def _encoded(pages: Float32, codec: Codec) -> tuple[Multivectors, Float32]:
     """Return pages as an index stores them, and the rotation of their dimensions there."""
     from colret.codecs import decode, encode
     from colret.projection import fit
-    from colret.store import COARSE_CODECS
+    from colret.settings import COARSE_CODECS
 
     rotation = np.eye(pages.shape[2], dtype=np.float32)
     if codec in COARSE_CODECS:

@@ -11,12 +11,13 @@ import numpy as np
 
 from colret.codecs import bytes_per_vector
 from colret.search import rank
-from colret.types import Codec, EncoderInfo, Float32, PageEmbedding
+from colret.types import Codec, EncoderInfo, Float32, PageEmbedding, PageRef
 from colret_eval.bench.clock import bytes_below
 from colret_eval.bench.indexes import as_query, page_number, write_index
 from colret_eval.bench.real import RealVectors
 from colret_eval.bench.reference import DEPTH, Reference, kept_at, top
-from colret_eval.measures import evaluate, ndcg
+from colret_eval.measures import Float64, evaluate, ndcg
+from colret_eval.statistics import paired_interval
 
 BOX_BYTES = 8  # of each vector
 
@@ -38,6 +39,9 @@ STORINGS = (
     Storing("int8", pool=4),
     Storing("int4", pool=2),
     Storing("int4", pool=4),
+    Storing("binary", pool=2),
+    Storing("int8", dim=256),
+    Storing("int4", dim=256),
     Storing("int8", dim=128),
     Storing("int4", dim=128),
 )
@@ -81,7 +85,7 @@ def measure(real: RealVectors, reference: Reference, storing: Storing, work: Pat
         "bytes_a_page_predicted": predicted_bytes(real, storing),
         "bytes_a_page": n_bytes,
         **{f"top{k}": share for k, share in kept_at(reference.ids, found).items()},
-        **quality(real, found),
+        **quality(real, found, reference.ids.tolist()),
     }
 
 
@@ -92,16 +96,35 @@ def predicted_bytes(real: RealVectors, storing: Storing) -> float:
     return _n_vectors(real, storing.pool) * each / real.n_pages + 4 * dim
 
 
-def quality(real: RealVectors, found: list[list[int]]) -> dict[str, float]:
-    """Return nDCG@10 of the pages found for each question; nothing where nothing is labelled."""
+def quality(real: RealVectors, found: list[list[int]], float32: list[list[int]] | None = None) -> dict[str, Any]:
+    """Return nDCG@10 of the pages found for each question; nothing where nothing is labelled.
+
+    With the pages that float32 finds, the difference to theirs too, and its 95 % interval over documents.
+    """
     if not real.qrels:
         return {}
+    measure = ndcg(DEPTH)
+    values = _by_question(real, found)
+    told: dict[str, Any] = {measure.name: float(values.mean())}
+    if float32 is not None:
+        rng = np.random.default_rng(0)
+        interval = paired_interval(values, _by_question(real, float32), _sources(real), rng)
+        told["difference"] = [interval.mean, interval.low, interval.high]
+    return told
+
+
+def _by_question(real: RealVectors, found: list[list[int]]) -> Float64:
     run = {
         query_id: {real.keys[page]: -float(place) for place, page in enumerate(pages)}
         for query_id, pages in zip(real.query_ids, found, strict=True)
     }
     measure = ndcg(DEPTH)
-    return {measure.name: float(evaluate(real.qrels, run, [measure])[measure.name].mean())}
+    return evaluate(real.qrels, run, [measure])[measure.name]
+
+
+def _sources(real: RealVectors) -> list[str]:
+    """Return the document of each question's first relevant page."""
+    return [PageRef.parse(next(iter(grades), ":0")).doc_id for grades in real.qrels.values()]
 
 
 def _n_vectors(real: RealVectors, pool: int) -> int:

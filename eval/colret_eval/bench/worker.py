@@ -19,7 +19,7 @@ from colret.types import Float32
 from colret_eval.bench.clock import Elapsed, Stopwatch, TimedIterator, bytes_below, milliseconds, peak_memory
 from colret_eval.bench.corpora import Kind, corpus, load_queries
 from colret_eval.bench.reference import DEPTH
-from colret_eval.bench.rivals import Rival, Variant, load_rival
+from colret_eval.bench.rivals import Rival, TellsExact, Variant, load_rival
 
 LEAST_QUERIES = 3
 
@@ -63,12 +63,13 @@ def search(job: Job, save: Callable[[list[dict[str, Any]]], None]) -> None:
     rival = load_rival(job.rival, Path(job.folder))
     rival.open()
     queries = load_queries(Path(job.work))
+    own = rival.exact_answers(queries) if isinstance(rival, TellsExact) else None
     points: list[dict[str, Any]] = []
     for variant in job.variants:
         ask = functools.partial(_ask, rival, variant)
         found, times = answers(ask, queries, job.seconds)
         figures = {**milliseconds(times), **rival.stages(), "peak_bytes": peak_memory()}
-        points.append({"label": variant.label, "found": found, **figures})
+        points.append({"label": variant.label, "found": found, "own": own, **figures})
         save(points)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from colret.types import Float32
 
@@ -50,6 +50,15 @@ class Rival(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsExact(Protocol):
+    """An engine whose exact search over its own index is what its other ways are compared with too."""
+
+    def exact_answers(self, queries: Float32) -> list[list[int]]:
+        """Return the best pages for each of (Q, T, D) queries."""
+        ...
+
+
 class Engine(NamedTuple):
     """Where an engine's class is, what to install for it, and how it is made."""
 
@@ -63,6 +72,7 @@ RIVALS = {
     "colret": Engine("own:Colret", "colret", 0.4),
     "colret-float16": Engine("own:Colret", "colret", 0.7, {"codec": "float16"}),
     "lancedb": Engine("lance:LanceDB", "lancedb", 1.3),
+    "lancedb-hnsw": Engine("lance:LanceDB", "lancedb", 1.6, {"graph": True}),
     "qdrant-edge": Engine("qdrant:QdrantEdge", "qdrant-edge-py", 1.5),
     "fast-plaid": Engine("plaid:FastPlaid", "fast-plaid", 1.0),
 }

@@ -73,6 +73,15 @@ class Colret:
         [ranking] = rank(self._store, [as_query(query)], k=k, seconds=self._seconds, **parameters)
         return [page_number(hit.ref) for hit in ranking.hits]
 
+    def exact_answers(self, queries: Float32) -> list[list[int]]:
+        """Return what exact search finds for queries (Q, T, D), all asked together: what prefilters are judged by."""
+        from colret.search import rank
+        from colret_eval.bench.indexes import as_query, page_number
+        from colret_eval.bench.reference import DEPTH
+
+        rankings = rank(self._store, [as_query(query) for query in queries], k=DEPTH, prefilter="none")
+        return [[page_number(hit.ref) for hit in ranking.hits] for ranking in rankings]
+
     def stages(self) -> dict[str, float]:
         """Return the mean time of each stage."""
         from colret.search import StageSeconds
