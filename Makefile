@@ -13,7 +13,7 @@ help: ## List the targets
 
 install: $(READY) poppler ## Make .venv with colret and its development tools
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml hatch_build.py colret/kernels/kernels.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "colret needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
 	@echo "Installing into $(VENV) (a few minutes, once) ..."
@@ -53,7 +53,7 @@ smoke: $(READY) ## Install the built wheel elsewhere and start it
 	cd build/smoke && venv/bin/colret --help >/dev/null && venv/bin/colret --version
 
 figures: $(READY) ## Measure retrieval on labelled sets: make figures DATA="FOLDER..."
-	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m colret_eval.figures $(DATA)
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/colret eval run $(DATA) --model embedded --out build/figures
 
 precision: $(READY) ## Compare bfloat16 with float32 on labelled sets: make precision DATA="FOLDER..."
 	$(BIN)/python -m colret_eval.precision $(DATA)

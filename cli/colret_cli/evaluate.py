@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from colret.errors import printable
+from colret_cli.evaluation import run, sweep
 from colret_cli.options import json_option
 from colret_cli.output import count, show_path
 
@@ -21,12 +22,17 @@ _COLORS = {"warning": "yellow", "error": "red"}
 
 @click.group("eval")
 def evaluate() -> None:
-    """Check and make labelled sets: queries, and the pages that answer them.
+    """Measure a search on labelled sets: queries, and the pages that answer them.
 
     \b
     Example:
       colret eval check my-set
+      colret eval run my-set
     """
+
+
+evaluate.add_command(run)
+evaluate.add_command(sweep)
 
 
 @evaluate.command()
@@ -50,7 +56,7 @@ def check(dataset: Path, as_json: bool) -> None:
         click.echo(json.dumps({**_sizes(report), "findings": findings}))
     else:
         for finding in report.findings:
-            click.echo(_as_line(finding))
+            click.echo(finding_line(finding))
         click.echo(_summary(report))
     if any(finding.level == "error" for finding in report.findings):
         sys.exit(1)
@@ -126,7 +132,8 @@ def html(report: Path, output: Path | None) -> None:
     click.echo(show_path(str(output)))
 
 
-def _as_line(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
+    """Return what a check found as a line for a terminal."""
     level = click.style(f"{finding.level:<8}", fg=_COLORS[finding.level])
     return f"{level} {finding.where}: {finding.problem}; {finding.remedy}"
 

@@ -27,9 +27,14 @@ _BATCH = 32
 
 
 class ChunkEncoder:
-    """A BERT-type sentence encoder, read from a folder of its weights and tokenizer."""
+    """A BERT-type sentence encoder, read from a folder of its weights and tokenizer.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Of its files.
+        dtype: Precision, the name of torch's; float32 as published.
+    """
+
+    def __init__(self, folder: Path, dtype: str = "float32") -> None:
         import torch
 
         from colret.encoders.torchvision_guard import import_torchvision
@@ -41,7 +46,7 @@ class ChunkEncoder:
         with quiet_transformers():
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             self._model: Any = AutoModel.from_pretrained(
-                str(folder), local_files_only=True, use_safetensors=True, dtype=torch.float32
+                str(folder), local_files_only=True, use_safetensors=True, dtype=getattr(torch, dtype)
             ).eval()
 
     def encode(self, texts: Sequence[str]) -> list[Float32]:
@@ -71,7 +76,7 @@ class ChunkEncoder:
             ids[row, : len(window)] = torch.tensor(window)
             mask[row, : len(window)] = 1
         with torch.inference_mode():
-            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state  # (n, longest, D)
+            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state.float()  # (n, longest, D)
         sums = (states * mask[:, :, None]).sum(1)  # the mean's direction; its length goes
         unit: Float32 = torch.nn.functional.normalize(sums, dim=1).numpy()
         return unit

@@ -3,7 +3,7 @@
     python -m colret_eval.precision DATASET_FOLDER... [--model NAME]
 
 Each set is ingested twice, its pages encoded in float32 and in bfloat16 on the CPU, into
-indexes that store int8 as usual; queries are in float32 both times. Rankings are exact.
+indexes that store vectors as usual; queries are in float32 both times. Rankings are exact.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from colret.encoders import Encoder, load_encoder
 from colret.errors import ColretError
-from colret.ingest import ingest
-from colret.search import rank
-from colret.store import PageStore, settings_for
+from colret.settings import settings_for
 from colret_eval.datasets import Dataset, load_dataset
-from colret_eval.figures import document_ids, qrels_by_page_id
-from colret_eval.measures import evaluate, ndcg
+from colret_eval.evaluation.corpus import open_corpus
+from colret_eval.evaluation.recorder import RecordingEncoder
+from colret_eval.evaluation.systems import mean_ndcg, stored_scores
+from colret_eval.matrices import first_columns
 from colret_eval.stages import kept
 
 DEPTH = 10
@@ -36,7 +35,7 @@ class Outcome(NamedTuple):
     n_pages: int
     seconds: float  # of the whole ingest
     ndcg: float  # mean nDCG@10
-    rankings: dict[str, list[str]]  # query id to page ids, best first
+    rankings: dict[str, list[str]]  # query id to page keys, best first
 
 
 def measure(dataset: Dataset, index: Path, encoder: Encoder) -> Outcome:
@@ -45,17 +44,12 @@ def measure(dataset: Dataset, index: Path, encoder: Encoder) -> Outcome:
     Raises:
         ColretError: If the index cannot be made, or holds no pages.
     """
-    store = PageStore.create(index, settings_for(encoder.info))
-    started = time.monotonic()
-    report = ingest(dataset.pdfs, store, encoder)
-    seconds = time.monotonic() - started
-    rankings = rank(store, encoder.encode_queries(list(dataset.queries.values())), k=DEPTH, prefilter="none")
-    by_query = dict(zip(dataset.queries, rankings, strict=True))
-    run = {query: {hit.ref.page_id: hit.maxsim for hit in ranking.hits} for query, ranking in by_query.items()}
-    qrels = qrels_by_page_id(dataset, document_ids(dataset, store))
-    values = evaluate(qrels, run, [ndcg(DEPTH)])[ndcg(DEPTH).name]
-    ids = {query: [hit.ref.page_id for hit in ranking.hits] for query, ranking in by_query.items()}
-    return Outcome(report.n_pages, seconds, float(values.mean()), ids)
+    recorder = RecordingEncoder(encoder, list(dict.fromkeys(dataset.queries.values())))
+    corpus, ingested = open_corpus(dataset, index, settings_for(encoder.info), recorder)
+    scores = stored_scores(corpus, recorder.queries(list(dataset.queries.values())))
+    top = first_columns(scores, DEPTH).tolist()
+    rankings = {q: [corpus.keys[column] for column in row] for q, row in zip(dataset.queries, top, strict=True)}
+    return Outcome(corpus.n_pages, ingested.seconds, mean_ndcg(corpus, scores), rankings)
 
 
 def compare(dataset: Dataset, model: str) -> str:

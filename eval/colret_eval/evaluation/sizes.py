@@ -1,0 +1,84 @@
+"""How figures depend on the size of the collection, and both directions of retrieval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from colret_eval.collection_size import extrapolated_success, half_size, placements, size_grid, success_curve
+from colret_eval.directions import page_to_text, text_to_page
+from colret_eval.evaluation.comparison import Judge
+from colret_eval.evaluation.corpus import Corpus
+from colret_eval.evaluation.systems import BM25, FLOAT32, REFERENCE, TWO_STAGE
+from colret_eval.matrices import Float32
+from colret_eval.measures import Float64, Int64
+
+CUTOFFS: Final = (1, 5, 10)
+
+_SUMS = (REFERENCE, FLOAT32, BM25)  # scores that grow with the number of a query's tokens
+_EXTRAPOLATED = 5  # sizes beyond N
+
+
+def collection_sizes(corpus: Corpus, matrices: Mapping[str, Float32], judge: Judge) -> dict[str, Any]:
+    """Return the ``collection_size`` of a report: Success@1 against the number of pages, for whole rankings."""
+    sizes = size_grid(len(corpus.keys))
+    return {
+        "k": 1,
+        "sizes": sizes,
+        "systems": [
+            {"system": system} | _curves(corpus, scores[: len(corpus.query_ids)], sizes, judge)
+            for system, scores in _whole(matrices)
+        ],
+    }
+
+
+def _curves(corpus: Corpus, scores: Float32, sizes: list[int], judge: Judge) -> dict[str, Any]:
+    placed = placements(scores, corpus.relevant, corpus.documents)
+    reach = min(each.n_relevant + 2 * each.n_distractors for each in placed)
+    beyond = np.unique(np.linspace(len(corpus.keys), reach, _EXTRAPOLATED + 1).astype(int))[1:].tolist()
+    return {
+        "random": _means(success_curve(placed, sizes, 1), judge),
+        "hardest": _means(success_curve(placed, sizes, 1, hardest=True), judge),
+        "extrapolated": {"sizes": beyond, "success": _means(extrapolated_success(placed, beyond), judge)},
+        "half": half_size(placed)._asdict(),
+    }
+
+
+def both_directions(
+    corpus: Corpus, matrices: Mapping[str, Float32], n_tokens: Int64, judge: Judge
+) -> list[dict[str, Any]]:
+    """Return the ``directions`` of a report; ``n_tokens`` is (Q,), of each query."""
+    documents = corpus.documents
+    rows = []
+    for system, scores in _whole(matrices):
+        own = scores[: len(corpus.query_ids)]
+        tokens = n_tokens if system in _SUMS else None
+        for name, direction, sources in (
+            ("text_to_page", text_to_page(own, corpus.relevant), corpus.sources),
+            ("page_to_text", page_to_text(own, corpus.relevant, tokens), documents),
+        ):
+            clusters = replace(judge, sources=[sources[item] for item in direction.items.tolist()])
+            rows.append(
+                {
+                    "system": system,
+                    "direction": name,
+                    "n_items": len(direction.items),
+                    "n_candidates": direction.n_candidates,
+                    "success": clusters.intervals({str(k): direction.success(k) for k in CUTOFFS}),
+                    "random": {str(k): float(direction.chance(k).mean()) for k in CUTOFFS},
+                }
+            )
+    return rows
+
+
+def _whole(matrices: Mapping[str, Float32]) -> Iterable[tuple[str, Float32]]:
+    """Yield the systems that score every page."""
+    return ((system, scores) for system, scores in matrices.items() if system not in (TWO_STAGE, FLOAT32))
+
+
+def _means(curve: Float64, judge: Judge) -> list[dict[str, Any]]:
+    """Return the interval at each size of a curve (S, Q)."""
+    return list(judge.intervals(dict(enumerate(curve))).values())
