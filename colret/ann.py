@@ -42,6 +42,7 @@ WORTH_PAGES: Final = 50_000
 GOOD_RECALL: Final = 0.99
 """What settings are chosen for."""
 
+MOST_REFINE: Final = 1000
 CUTOFFS: Final = (100, 500)
 """Numbers of candidates that recall is measured at."""
 
@@ -111,7 +112,10 @@ def build(
 
     Raises:
         StoreError: If there are too few pages, or another process is writing.
+        ValueError: If ``refine`` is above ``MOST_REFINE``.
     """
+    if refine is not None and not 0 <= refine <= MOST_REFINE:
+        raise ValueError(f"refine is from 0 to {MOST_REFINE:,}")
     with store.writing():
         n_pages = store.n_pages()
         least = _PQ_ROWS if kind == "ivf_pq" else 2

@@ -5,9 +5,11 @@ What a consumer needs to ask them is written beside them, in ``settings.json``.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ import colret
 from colret.database import StaleReadError
 from colret.errors import StoreError
 from colret.filters import page_mask
-from colret.formats import WRITERS, Dtype, Format, page_schema
+from colret.formats import WRITERS, WRITTEN, Dtype, Format, page_schema
 from colret.report import Progress
 from colret.scoring import float_vectors, normalize_rows
 from colret.store import PageStore
@@ -32,6 +34,7 @@ SETTINGS: Final = "settings.json"
 PROJECTION: Final = "projection.npy"
 _VERSION = 1  # of what is written
 
+_ABANDONED_SECONDS = 86_400  # after which nobody is writing an export any more
 _BATCH_PAGES = 128  # in memory at a time; also the pages of a row group
 _PROTOCOL = (
     "Encode a query with colret.encoders.load_encoder(model), whose info.revision must be the revision here, or with "
@@ -106,16 +109,19 @@ def _check_target(target: Path, index: Path, force: bool) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not _is_export(target):  # not even with --force: these are somebody's files
-        raise StoreError(target, "exists, and is not an export of colret's", "export to a new folder")
+        raise StoreError(target, "exists, and is not an export of colret's alone", "export to a new folder")
     if not force:
         raise StoreError(target, "there is an export already", "replace it with --force, or export to a new folder")
 
 
 def _is_export(folder: Path) -> bool:
+    """Tell whether a folder holds an export and nothing else."""
     try:
-        return "colret_export" in json.loads((folder / SETTINGS).read_bytes())
-    except (OSError, ValueError, TypeError):
+        described = json.loads((folder / SETTINGS).read_bytes())
+        names = {entry.name for entry in folder.iterdir()}
+    except (OSError, ValueError):
         return False
+    return isinstance(described, dict) and "colret_export" in described and names <= {SETTINGS, PROJECTION, *WRITTEN}
 
 
 def _chosen(store: PageStore, where: str | None, docs: Sequence[str]) -> Int64:
@@ -134,6 +140,9 @@ def _chosen(store: PageStore, where: str | None, docs: Sequence[str]) -> Int64:
 def _replacing(target: Path) -> Iterator[Path]:
     """Give a new folder beside ``target`` that takes its place at the end; after a failure nothing is left of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{glob.escape(target.name)}.????????.partial"):  # by a process that was killed
+        if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
     folder, old = (target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.{part}") for part in ("partial", "old"))
     try:
         folder.mkdir()

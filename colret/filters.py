@@ -114,7 +114,7 @@ def _holds(where: str, pages: pa.Table, documents: Sequence[DocumentRecord]) -> 
     try:
         # On a line of its own in parentheses, so that nothing after a ";" or "--" is dropped without a word.
         found = matching_rows(rows, f"({where}\n)")
-    except (ValueError, RuntimeError) as error:
+    except Exception as error:  # LanceDB's own, of which a placeholder's is no usual one
         raise FilterError(_cut(where), f"not a condition on pages: {_plain(str(error))}", _example()) from error
     passes = np.zeros(len(pages), bool)
     passes[page_of_row[found]] = True

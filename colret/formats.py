@@ -73,4 +73,7 @@ def _npy(folder: Path, schema: pa.Schema, n_vectors: int) -> Iterator[Add]:
     np.save(folder / "offsets.npy", np.cumsum(lengths, dtype=np.int64))
 
 
+WRITTEN: Final = ("pages.parquet", "pages.lance", "vectors.npy", "offsets.npy", "pages.jsonl")
+"""What the formats leave in their folder, each some of it."""
+
 WRITERS: Final[dict[Format, Writer]] = {"parquet": _parquet, "lancedb": _lancedb, "npy": _npy}

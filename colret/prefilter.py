@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from colret.scoring import mean_direction
-from colret.signatures import Kind, Signatures, merge_segments, open_signatures
+from colret.signatures import KINDS, Kind, Signatures, is_used, merge_segments, open_signatures
 from colret.store import PageStore
 from colret.types import Float32, Int64, QueryEmbedding
 
@@ -74,8 +74,9 @@ NO_PREFILTER: Final = Prefilter(())
 def prepare(store: PageStore) -> None:
     """Make ready what prefilters look at; under ``store.writing()``, after pages were added or removed."""
     store.update_indexes()
-    if store.n_pages() > SMALL:
-        for kind in Prefilter.parse(DEFAULT_PREFILTER).kinds:
+    wanted = Prefilter.parse(DEFAULT_PREFILTER).kinds if store.n_pages() > SMALL else ()
+    for kind in KINDS:
+        if kind in wanted or is_used(store, kind):
             merge_segments(store, kind)
 
 

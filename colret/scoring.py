@@ -144,6 +144,8 @@ def _check(query: Float32, pages: Multivectors, rows: Int64 | None) -> None:
         raise ValueError("a query needs at least one vector")
     if len(pages) and query.shape[1] != pages.dim:
         raise ValueError(f"query has {query.shape[1]} dimensions, pages have {pages.dim}")
+    if rows is not None and (rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer)):
+        raise IndexError("rows must be (C,) whole numbers")
     if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < len(pages):
         raise IndexError(f"rows must be from 0 to {len(pages) - 1}")
 

@@ -51,7 +51,7 @@ def settings_for(
         codec=codec,
         format_version=FORMAT_VERSION,
         tool_version=colret.__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(),
         page_tokens=encoder.page_tokens,
         render_pixels=encoder.render_pixels,
         stored_dim=stored,

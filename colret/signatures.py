@@ -39,7 +39,15 @@ MANY_SEGMENTS: Final = 8  # after which they are merged
 
 _DRAFT = ".draft-"
 _DRAFT_SECONDS = 3600  # after which nobody is writing it any more
-_UNUSABLE = (OSError, ValueError, EOFError, IndexError)  # what reading a damaged segment raises
+_UNUSABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+)  # what reading a damaged segment raises
 _BLOCK_PAGES = 256  # pages in memory at a time
 
 
@@ -137,14 +145,14 @@ def merge_segments(store: PageStore, kind: Kind) -> None:
     readable = {segment.folder for segment in _load_all(store, kind)}
     drafts = [draft for draft in folder.glob(f"{_DRAFT}*") if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS]
     for each in {*folder.glob(f"{kind}-*"), *drafts} - readable:
-        shutil.rmtree(each, ignore_errors=True)
+        _delete(each)
     everything = np.arange(store.n_pages())
     if len(found.segments) <= MANY_SEGMENTS and found.n_dead() <= len(everything) // 2:
         return
     merged = _write(store, kind, everything, lambda: map(found.take, _chunks(everything)))
     for segment in found.segments:
         if merged.folder and segment.folder and segment.folder != merged.folder:
-            shutil.rmtree(segment.folder, ignore_errors=True)  # readers keep what they have mapped
+            _delete(segment.folder)  # readers keep what they have mapped
     store.forget(_key(kind))
 
 
@@ -196,21 +204,44 @@ def _chunks(places: Int64) -> Iterator[Int64]:
 # Files
 
 
+def is_used(store: PageStore, kind: Kind) -> bool:
+    """Tell whether signatures of this kind have been made for an index."""
+    return any((store.path / FOLDER).glob(f"{kind}-*"))
+
+
+def _delete(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            draft = path.with_name(f"{_DRAFT}{uuid.uuid4().hex}")
+            os.rename(path, draft)  # a final name means a whole segment, also while it goes
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            path.unlink()
+
+
 def _load_all(store: PageStore, kind: Kind) -> list[Segment]:
     segments = []
     for each in sorted((store.path / FOLDER).glob(f"{kind}-*")):
         # Damaged, of another version, or merged away a moment ago: its pages are missing then.
         with suppress(*_UNUSABLE):
-            segments.append(_load(each, store.settings.stored_dim))
+            segments.append(_load(store, kind, each))
     return segments
 
 
-def _load(folder: Path, dim: int) -> Segment:
+def _name(store: PageStore, kind: Kind, row_ids: Int64, offsets: Int64) -> str:
+    """Return the name of a segment: a digest of what it holds, and of which index, as rows count from 0 in each."""
+    digest = hashlib.sha256(store.settings.created.encode())
+    for array in (row_ids, offsets):
+        digest.update(array.tobytes())
+    return f"{kind}-{digest.hexdigest()[:16]}"
+
+
+def _load(store: PageStore, kind: Kind, folder: Path) -> Segment:
     row_ids, offsets = (np.load(folder / f"{name}.npy") for name in ("row_ids", "offsets"))
+    if not folder.name.startswith(_name(store, kind, row_ids, offsets)):
+        raise ValueError("signatures of other pages than the name says")
     bits = np.load(folder / "bits.npy", mmap_mode="r")
-    if bits.shape[1] != -(-dim // 8) or len(row_ids) != len(offsets) - 1:
-        raise ValueError("signatures of another dimension")
-    return Segment(row_ids, _binary(bits, offsets, dim), folder)
+    return Segment(row_ids, _binary(bits, offsets, store.settings.stored_dim), folder)
 
 
 def _write(store: PageStore, kind: Kind, places: Int64, blocks: Callable[[], Iterable[Multivectors]]) -> Segment:
@@ -219,9 +250,7 @@ def _write(store: PageStore, kind: Kind, places: Int64, blocks: Callable[[], Ite
     row_ids, folder = table.row_ids[places], store.path / FOLDER
     offsets = np.zeros(len(row_ids) + 1, np.int64)
     np.cumsum(n_signature_vectors(table.n_vectors[places], kind), out=offsets[1:])
-    # The index's own making is in the name, so that another index's rows in this place are not taken for these.
-    digest = hashlib.sha256(store.settings.created.encode() + row_ids.tobytes()).hexdigest()[:16]
-    draft, final = folder / f"{_DRAFT}{uuid.uuid4().hex}", folder / f"{kind}-{digest}"
+    draft, final = folder / f"{_DRAFT}{uuid.uuid4().hex}", folder / _name(store, kind, row_ids, offsets)
     try:
         draft.mkdir(parents=True)
         try:
@@ -234,10 +263,10 @@ def _write(store: PageStore, kind: Kind, places: Int64, blocks: Callable[[], Ite
                 os.rename(draft, final)
             except OSError:  # another process has just made the same, or it is there and damaged
                 with suppress(*_UNUSABLE):
-                    return _load(final, dim)
+                    return _load(store, kind, final)
                 final = final.with_name(f"{final.name}-{uuid.uuid4().hex[:8]}")
                 os.rename(draft, final)
-            return _load(final, dim)
+            return _load(store, kind, final)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError:  # no space or no permission

@@ -166,6 +166,8 @@ class Multivectors:
         if self.values.ndim != 2 or self.values.dtype != dtype or (len(self.values) and self.values.shape[1] != width):
             problem = f"{self.values.shape} {self.values.dtype}"
             raise ValueError(f"{self.dim} dimensions in {self.coding} are (n, {width}) {dtype}, not {problem}")
+        if self.offsets.dtype != np.int64 or self.offsets.ndim != 1 or not len(self.offsets):
+            raise ValueError("offsets must be (C + 1,) int64")
         lengths = np.diff(self.offsets)
         if self.offsets[0] != 0 or self.offsets[-1] != len(self.values):
             raise ValueError("offsets must run from 0 to the number of vectors")
@@ -184,7 +186,7 @@ class Multivectors:
         offsets = np.zeros(len(pages) + 1, np.int64)
         np.cumsum([len(page) for page in pages], out=offsets[1:])
         values = np.concatenate(pages) if pages else np.empty((0, 0), np.float32)
-        return cls(values, offsets, np.ones(len(pages), np.float32))
+        return cls(np.asarray(values, np.float32), offsets, np.ones(len(pages), np.float32))
 
 
 class Hit(NamedTuple):

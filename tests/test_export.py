@@ -243,6 +243,15 @@ def test_an_export_is_replaced_only_by_force(index: PageStore, tmp_path: Path) -
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_an_export_that_holds_something_of_the_users_is_not_replaced(index: PageStore, tmp_path: Path) -> None:
+    dest = tmp_path / "out"
+    export(index, dest)
+    (dest / "thesis.txt").write_text("mine")
+    with pytest.raises(StoreError, match="not an export of colret's alone"):
+        export(index, dest, force=True)
+    assert (dest / "thesis.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_what_is_not_an_export_is_never_replaced(index: PageStore, tmp_path: Path, force: bool) -> None:
     (tmp_path / "letters").mkdir()

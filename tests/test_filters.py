@@ -371,3 +371,16 @@ def test_the_documentation_names_every_column() -> None:
     text = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*)\|", text, re.MULTILINE)))
     assert sorted(named) == sorted(COLUMNS)
+
+
+@pytest.mark.parametrize("where", ["$1 = 1", "? = 1", "page = $x"])
+def test_a_placeholder_is_refused_in_one_line(where: str) -> None:
+    with pytest.raises(FilterError, match="not a condition on pages") as raised:
+        passing(where=where)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("where", ["", "  "])
+def test_an_empty_condition_is_refused(where: str) -> None:
+    with pytest.raises(FilterError, match="an empty condition; write a condition in SQL"):
+        passing(where=where)

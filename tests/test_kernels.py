@@ -383,3 +383,20 @@ def test_ties_and_values_by_hand(way: str) -> None:
     with by(way):
         best = products.best_products(np.array([[1, 1], [1, -1]], np.int8), pages, rows_of(1, 0, 1))
     assert best.tolist() == [[-3, 4], [3, 1], [-3, 4]]
+
+
+@needs_library
+def test_a_query_of_another_type_or_width_is_refused() -> None:
+    """The library would read past its end."""
+    pages = Multivectors(np.zeros((3, 16), np.int8), np.array([0, 3]), np.ones(1, np.float32), "int8", 16)
+    bits = Multivectors(np.zeros((3, 2), np.uint8), np.array([0, 3]), np.ones(1, np.float32), "binary", 16)
+    floats = Multivectors.pack([np.zeros((3, 16), np.float32)])
+    for query in (np.zeros((2, 15), np.int8), np.zeros((2, 16), np.float32), np.zeros(16, np.int8)):
+        with pytest.raises(ValueError, match=r"query|product"):
+            kernels.best_products(query, pages)
+    with pytest.raises(ValueError, match="query"):
+        kernels.agreement_sums(np.zeros((2, 1), np.uint8), bits)
+    with pytest.raises(ValueError, match="product"):
+        kernels.best_products(np.zeros((2, 16), np.int8), floats)
+    with pytest.raises(IndexError, match="whole numbers"):
+        kernels.best_products(np.zeros((2, 16), np.int8), pages, np.zeros((1, 9), np.int64))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import colret.signatures
 from colret.codecs import CODECS
@@ -189,6 +190,46 @@ def test_a_folder_that_refuses_is_done_without(index: PageStore) -> None:
     signatures = open_signatures(index, "bits")
     assert signatures.segments[0].folder is None
     assert signatures.scan(query(), every(index)) == pytest.approx(expected(index, "bits", query()), abs=0.1)
+
+
+def test_signatures_of_another_index_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    """Row ids count from 0 in every index."""
+    one, two = (
+        filled(tmp_path / "one"),
+        PageStore.create(tmp_path / "two", dataclasses.replace(SETTINGS, created="later")),
+    )
+    for doc_id in ("b", "a"):
+        two.add_pages([encoded(f"other-{doc_id}", number, n) for number, n in enumerate(LENGTHS, start=1)])
+        two.put_documents([record(f"other-{doc_id}", len(LENGTHS))])
+    scores = open_signatures(two, "bits").scan(query(), every(two))
+    open_signatures(one, "bits")
+    shutil.rmtree(two.path / FOLDER)
+    shutil.copytree(one.path / FOLDER, two.path / FOLDER)
+    again = PageStore.open(two.path)
+    assert np.array_equal(open_signatures(again, "bits").scan(query(), every(again)), scores)
+
+
+@pytest.mark.parametrize("name", ["row_ids", "offsets", "bits"])
+@pytest.mark.parametrize("damage", [np.arange(3.0), np.array(5), np.array(["a"]), np.array([[1, 2], [3, 4]])])
+def test_nonsense_in_a_segment_is_not_used(index: PageStore, name: str, damage: NDArray[np.generic]) -> None:
+    intact = open_signatures(index, "bits")
+    scores, folder = intact.scan(query(), every(index)), intact.segments[0].folder
+    assert folder is not None
+    np.save(folder / f"{name}.npy", damage)
+    again = PageStore.open(index.path)
+    assert np.array_equal(open_signatures(again, "bits").scan(query(), every(again)), scores)
+
+
+def test_a_file_in_the_way_of_a_segment_is_cleared_away(index: PageStore) -> None:
+    folder = open_signatures(index, "bits").segments[0].folder
+    assert folder is not None
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    again = PageStore.open(index.path)
+    assert open_signatures(again, "bits").segments[0].folder is not None
+    with again.writing():
+        merge_segments(again, "bits")
+    assert not folder.exists()
 
 
 def test_two_that_make_the_same_segment_agree(index: PageStore) -> None:

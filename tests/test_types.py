@@ -157,3 +157,25 @@ def test_a_document_error_survives_the_trip_between_processes(
 def test_every_error_of_colret_is_caught_as_one(kind: type[ColretError]) -> None:
     with pytest.raises(ColretError, match=r"^index: is damaged; make it anew$"):
         raise kind("index", "is damaged", "make it anew")
+
+
+@pytest.mark.parametrize(
+    ("values", "coding", "dim"),
+    [
+        (np.zeros((3, 4), np.float64), "float32", 4),
+        (np.zeros((3, 4), np.float16), "float32", 4),
+        (np.zeros((3, 4), np.int8), "int8", 5),
+        (np.zeros((3, 4), np.uint8), "int4", 9),
+        (np.zeros((3, 4), np.uint8), "binary", 0),
+        (np.zeros(3, np.int8), "int8", 1),
+    ],
+)
+def test_values_of_another_layout_are_refused(values: NDArray[np.int8], coding: Coding, dim: int) -> None:
+    """They would be read past their end, or as other numbers."""
+    with pytest.raises(ValueError, match="dimensions in"):
+        Multivectors(values, np.array([0, 3]), np.ones(1, np.float32), coding, dim)
+
+
+def test_offsets_are_whole_numbers() -> None:
+    with pytest.raises(ValueError, match="int64"):
+        Multivectors(rows(3), np.array([0.0, 3.0]), np.ones(1, np.float32))  # type: ignore[arg-type]

@@ -47,11 +47,11 @@ def index() -> None:
     show_default=True,
     help="What is kept of each vector, and how they are walked.",
 )
-@click.option("--partitions", type=click.IntRange(min=1), help="Clusters of vectors.  [default: square root of pages]")
-@click.option("--nprobes", type=click.IntRange(min=1), help="Clusters that a query looks into.  [default: measured]")
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="Clusters of vectors.  [default: square root of pages]")
+@click.option("--nprobes", type=click.IntRange(1, 1_000_000), help="Clusters that a query looks into.  [default: measured]")
 @click.option(
     "--refine",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1000),
     help="Score this many times as many pages again by their exact vectors.  [default: measured]",
 )
 @click.option(

@@ -150,10 +150,15 @@ def _run(
     if pages.dim > MAX_DIM:
         raise ValueError(f"kernels take {MAX_DIM} dimensions at most")
     wanted = np.arange(len(pages)) if rows is None else np.ascontiguousarray(rows, np.int64)
+    if wanted.ndim != 1:
+        raise IndexError("rows must be (C,) whole numbers")
     if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(pages):
         raise IndexError(f"rows must be from 0 to {len(pages) - 1}")
     width = -(-pages.dim // 8) if coding == _SIGNS else pages.dim
-    dtype = {_SIGNS: np.uint8, 4: np.float32, 5: np.float32}.get(coding, np.int8)
+    floats = pages.coding in ("float16", "float32")
+    if floats == (query.dtype != np.float32) or (coding == _SIGNS) > (pages.coding == "binary"):
+        raise ValueError(f"pages in {pages.coding} have no such product")
+    dtype = np.float32 if floats else np.uint8 if coding == _SIGNS else np.int8
     if query.ndim != 2 or query.shape[1] != width or query.dtype != dtype:
         raise ValueError(f"a query for these pages is (T, {width}) {np.dtype(dtype)}, not {query.shape} {query.dtype}")
     tokens, codes = np.ascontiguousarray(query), np.ascontiguousarray(pages.values)
