@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -391,7 +392,8 @@ def test_a_query_of_another_type_or_width_is_refused() -> None:
     pages = Multivectors(np.zeros((3, 16), np.int8), np.array([0, 3]), np.ones(1, np.float32), "int8", 16)
     bits = Multivectors(np.zeros((3, 2), np.uint8), np.array([0, 3]), np.ones(1, np.float32), "binary", 16)
     floats = Multivectors.pack([np.zeros((3, 16), np.float32)])
-    for query in (np.zeros((2, 15), np.int8), np.zeros((2, 16), np.float32), np.zeros(16, np.int8)):
+    wrong: list[Any] = [np.zeros((2, 15), np.int8), np.zeros((2, 16), np.float32), np.zeros(16, np.int8)]
+    for query in wrong:
         with pytest.raises(ValueError, match=r"query|product"):
             kernels.best_products(query, pages)
     with pytest.raises(ValueError, match="query"):

@@ -178,4 +178,4 @@ def test_values_of_another_layout_are_refused(values: NDArray[np.int8], coding: 
 
 def test_offsets_are_whole_numbers() -> None:
     with pytest.raises(ValueError, match="int64"):
-        Multivectors(rows(3), np.array([0.0, 3.0]), np.ones(1, np.float32))  # type: ignore[arg-type]
+        Multivectors(rows(3), np.array([0.0, 3.0]), np.ones(1, np.float32))
