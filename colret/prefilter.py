@@ -36,7 +36,7 @@ WIDER: Final = 20
 EARLY_SHARE: Final = 0.2
 """A stage before the last keeps this many times what the last one does, and this share of all pages."""
 
-_SIGNS_FIRST: Final = 8  # times what is kept, by the signs of the query too, before its real values choose
+_SIGNS_FIRST: Final = 4  # times what is kept, by the signs of the query too, before its real values choose
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from colret.types import Candidate, Float32, Hit, Int64, Multivectors, QueryEmbe
 DEFAULT_CANDIDATES: Final = 100
 """Pages that the prefilter keeps for MaxSim."""
 
-_BLOCK_BYTES = 8_000_000  # of codes read together: larger buffers go back to the system after each read
+_AT_ONCE_BYTES = 30_000_000  # of codes that are read in one go: a thread would cost more than it saves
+_BLOCK_BYTES = 8_000_000  # of more, read together: larger buffers go back to the system after each read
 _READS_AHEAD = 2  # blocks read while another is scored
 _QUERIES_TOGETHER = 64  # that share reads
 _ATTEMPTS = 4  # at reading what another process may be compacting
@@ -269,11 +270,11 @@ def _score(
 def _read_ahead(store: PageStore, places: Int64) -> Iterator[Multivectors]:
     """Yield the vectors of pages block by block, reading the next ones meanwhile."""
     width = bytes_per_vector(store.settings.stored_dim, store.settings.codec)
-    block = np.cumsum(store.page_table().n_vectors[places] * width) // _BLOCK_BYTES
-    chunks = np.split(places, np.flatnonzero(np.diff(block)) + 1)
-    if len(chunks) == 1:  # a thread would cost more than it saves
+    ends = np.cumsum(store.page_table().n_vectors[places] * width)
+    if ends[-1] <= _AT_ONCE_BYTES:
         yield store.vectors(places)
         return
+    chunks = np.split(places, np.flatnonzero(np.diff(ends // _BLOCK_BYTES)) + 1)
     with ThreadPoolExecutor(_READS_AHEAD) as readers:
         coming = deque(readers.submit(store.vectors, chunk) for chunk in chunks[:_READS_AHEAD])
         for chunk in chunks[_READS_AHEAD:]:

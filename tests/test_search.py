@@ -105,6 +105,7 @@ def test_k_above_the_candidates_still_gets_k_pages(index: PageStore) -> None:
 def test_queries_together_rank_as_alone(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [random_query(seed, 1 + seed) for seed in range(6)]
     together = rank(index, queries, k=N, prefilter="none")
+    monkeypatch.setattr(colret.search, "_AT_ONCE_BYTES", 0)
     monkeypatch.setattr(colret.search, "_BLOCK_BYTES", 7 * DIM)
     assert [rank(index, [query], k=N, prefilter="none")[0] for query in queries] == together
 
@@ -115,6 +116,7 @@ def test_queries_with_other_candidates_rank_together_as_alone(
     queries = [random_query(seed, 1 + seed % 5) for seed in range(9)]
     alone = [rank(index, [query], k=8, prefilter="single", n_candidates=11)[0] for query in queries]
     assert len({tuple(hit.ref for hit in ranking.hits) for ranking in alone}) > 1
+    monkeypatch.setattr(colret.search, "_AT_ONCE_BYTES", 0)
     for block, together in ((7, 4), (10_000, 64), (1, 9)):
         monkeypatch.setattr(colret.search, "_BLOCK_BYTES", block * DIM)
         monkeypatch.setattr(colret.search, "_QUERIES_TOGETHER", together)
