@@ -15,7 +15,7 @@ FILE = '"><img src="https://evil.example/x.png">.pdf'
 MEASURES = ("Recall@10", "Success@1", "Success@5", "nDCG@10", "MRR@10")
 SYSTEMS = {
     "late_interaction": ("late interaction, exact", 0.71, 210_000, 31.0),
-    "two_stage": ("two-stage, as shipped", 0.70, 216_000, 6.2),
+    "two_stage": ("two-stage", 0.70, 216_000, 6.2),
     "single_vector": ("single vector, mean", 0.49, 1_536, 1.9),
     "bm25": ("BM25", 0.66, 4_100, 0.4),
 }
@@ -156,7 +156,7 @@ def _stages(n_queries: int) -> Report:
 def _leakage() -> Report:
     values = {"with": interval(0.71), "without": interval(0.73), "difference": interval(0.02, 0.02)}
     return {
-        "thresholds": {"hash_bits": 4, "cosine": 0.98}, "n_groups": 1, "n_pages_in_groups": 2,
+        "thresholds": {"hash_bits": 4, "cosine": 0.98, "image_cosine": 0.9}, "n_groups": 1, "n_pages_in_groups": 2,
         "groups": [{"pages": [page(FILE, 7), page("copy.pdf", 1)], "how": ["identical image"], "n_labelled": 1}],
         "systems": [{"system": "late_interaction", "measures": {"nDCG@10": values, "Success@1": values}}],
         "repeated_queries": [{"first": "q1", "second": "q2", "text": HOSTILE}], "n_repeated_queries": 1,

@@ -104,6 +104,28 @@ def test_a_page_0_shows_that_pages_are_counted_from_0(tmp_path: Path) -> None:
     assert report.findings[1].problem == "1 of 2 labels name page 0: pages look counted from 0"
 
 
+@pytest.mark.parametrize(
+    ("rows", "kind", "problem"),
+    [
+        (["q1 a.pdf 0 1", "q1 a.pdf 2 1", "q2 b.pdf 0 1"], "zero_based", "2 of 3 labels name page 0: pages look"),
+        (["q1 a.pdf 0 1", "q1 a.pdf 2 1", "q2 b.pdf 2 1"], "page_0", "1 of 3 labels name page 0: a mistake, or"),
+        (["q1 a.pdf 0 1", "q2 b.pdf 3 1", "q2 b.pdf 0 1"], "page_0", "qrels.tsv:2 names the last of 'b.pdf', so"),
+    ],
+)
+def test_add_1_is_said_only_where_it_can_be_right(tmp_path: Path, rows: list[str], kind: str, problem: str) -> None:
+    report = check_dataset(make_set(tmp_path / "set", rows, QUERIES))
+    [found] = [finding for finding in report.findings if finding.kind != "line"]
+    assert found.kind == kind
+    assert problem in found.problem
+    assert ("add 1" in found.remedy) == (kind == "zero_based")
+
+
+def test_a_query_as_long_as_a_document_is_a_warning(tmp_path: Path) -> None:
+    queries = QUERIES | {"q2": "orbit " * 501}
+    report = check_dataset(make_set(tmp_path / "set", ["q1 a.pdf 2 1", "q2 b.pdf 1 1"], queries))
+    assert kinds(report) == [("warning", "long_query", "queries.jsonl:2")]
+
+
 REPORT = "NIST.IR.8545.pdf"
 FRONT_PAGES = 7  # of the report, before the page that shows a 1
 

@@ -104,7 +104,9 @@ def test_queries_that_ask_or_expect_something_else_are_left_out_and_counted() ->
     data = _only_set(first, second)
     assert data.n_queries == 9
     assert data.n_left_out == 4  # q2 and its namesake are two
-    assert "9 queries compared, 4 left out" in format_comparison(compare(first, second))
+    said = format_comparison(compare(first, second))
+    assert "9 queries compared, 4 left out" in said
+    assert "resample queries, 9 of them" in said  # of nine documents, which are too few
 
 
 def test_reports_of_other_queries_are_refused() -> None:

@@ -25,7 +25,7 @@ def test_means_differences_and_chance() -> None:
     runs = {"ours": ALWAYS, "theirs": HALF, "same": ALWAYS, "half": HALF}
     values = {system: values_of(QRELS, run) for system, run in runs.items()}
     ranks = {system: np.where(of["Success@1"] > 0, 1.0, 2.0) for system, of in values.items()}
-    found = compare(values, ranks, "ours", Judge(sources(12)), n_pages=40)
+    found = compare(values, ranks, "ours", Judge(sources(24)), n_pages=40)
     assert {s: row["measures"]["Success@1"]["mean"] for s, row in found.items()} == {
         "ours": 1,
         "theirs": 0.5,
@@ -42,6 +42,13 @@ def test_means_differences_and_chance() -> None:
     nothing = found["same"]["differences"]["nDCG@10"]
     assert (nothing["low"], nothing["high"], nothing["p_holm"], nothing["verdict"]) == (0.0, 0.0, 1.0, "tie")
     assert found["theirs"]["ranks"] == {"median": 1.5, "mean": 1.5, "n_missing": 0}
+
+
+def test_differences_flip_documents_whole() -> None:
+    """Twelve documents of two queries, of which six have both won: 2 of the 2^6 patterns of signs, not of 2^12."""
+    values = {"ours": values_of(QRELS, ALWAYS), "theirs": values_of(QRELS, HALF)}
+    found = Judge(sources(12)).differences({"theirs": values["ours"]}, {"theirs": values["theirs"]})
+    assert found["theirs"]["Success@1"]["p"] == pytest.approx(2 / 2**6)
 
 
 def test_the_unit_is_told() -> None:

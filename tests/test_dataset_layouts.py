@@ -18,6 +18,7 @@ from PIL import Image
 
 from colret.encoders.text import TextEncoder
 from colret.types import WHOLE_PAGE
+from colret_eval.checks import check_dataset
 from colret_eval.datasets import DatasetError, load_dataset, page_key, read_contents, read_pages, union
 from colret_eval.datasets.beir import place
 from colret_eval.datasets.own import as_field
@@ -438,7 +439,11 @@ def test_images_that_are_missing_or_broken_are_told(tmp_path: Path) -> None:
 
     with pytest.raises(DatasetError, match=r"parquet row 1: has no image under 'image'"):
         read("0")
-    with pytest.raises(DatasetError, match="1 page 1: not a PNG, JPEG, TIFF or WebP image"):
+    problems = {finding.where: finding.problem for finding in check_dataset(tmp_path / "v2").findings}
+    file = tmp_path / "v2/corpus/test-00000-of-00001.parquet"
+    assert problems[f"{file} row 1"] == "has no image under 'image'"
+    assert problems[f"{file} row 2"].endswith("(page 1 of '1')")
+    with pytest.raises(DatasetError, match=r"parquet row 2: not a PNG, JPEG, TIFF or WebP image \(page 1 of .1.\)"):
         read("1")
     with pytest.raises(DatasetError, match=r"beside\.png: cannot be read"):
         read("2")

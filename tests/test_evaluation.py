@@ -16,12 +16,14 @@ from colret.encoders.text import TextEncoder
 from colret.scoring import maxsim
 from colret.types import Multivectors
 from colret_cli.main import cli
+from colret_eval.datasets import DatasetError
 from colret_eval.evaluation.headline import MEASURE, headline
 from colret_eval.evaluation.markdown import markdown
 from colret_eval.evaluation.one_set import Options
+from colret_eval.evaluation.recorder import BLOCKS
 from colret_eval.evaluation.run import UnusableSetError, evaluate_sets, load_checked
 from colret_eval.evaluation.summary import summary
-from colret_eval.evaluation.systems import BI, BM25, FLOAT32, FUSED, MEAN, REFERENCE, SYSTEMS, TWO_STAGE
+from colret_eval.evaluation.systems import BI, BM25, FLOAT32, FUSED, MEAN, POOLED, REFERENCE, SYSTEMS, TWO_STAGE
 from colret_eval.trec import read_qrels, read_run
 from tests.evaluation_sets import SMALL_TOPICS, TOPICS, UNANSWERED, write_set, write_small_set
 from tests.pdfs import PdfSpec, build_pdf, text
@@ -215,6 +217,29 @@ def test_float32_scores_are_those_of_the_encoder(tmp_path: Path, embedded: TextE
         np.testing.assert_allclose(found, scores, rtol=1e-5)
 
 
+def test_names_that_cannot_be_told_apart_are_refused(tmp_path: Path, embedded: TextEncoder) -> None:
+    one, every = write_set(tmp_path / "one", TOPICS[:4]), write_set(tmp_path / "all", TOPICS[:4])
+    with pytest.raises(DatasetError, match="all: is what all sets together are called; rename that folder"):
+        evaluate([one, every], embedded, tmp_path / "work")
+    with pytest.raises(DatasetError, match="one: is the name of two sets"):
+        evaluate([one, one], embedded, tmp_path / "again")
+
+
+def test_the_storage_stage_is_the_codec_only_where_nothing_else_is_done(tmp_path: Path, embedded: TextEncoder) -> None:
+    folder = write_set(tmp_path / "set", TOPICS[:4])
+    (tmp_path / "vectors").mkdir()
+    options = Options((REFERENCE, MEAN, POOLED), codec="int8", dim=48, pool=2)
+    report = evaluate_sets([load_checked(folder)], embedded, tmp_path / "indexes", tmp_path / "vectors", options)
+    [found] = report["sets"]
+    [row] = [row for row in found["stages"]["rows"] if row["name"] in ("codec", "storage")]
+    assert row["name"] == "storage"
+    assert "int8, 48 of 384 dimensions, pool 2" in row["what"]
+    # The mean is of stored vectors, the blocks' means are of the encoder's.
+    _, mean, pooled = found["systems"]
+    [n_blocks] = [n for n in BLOCKS if pooled["what"].endswith(f"Here {n}.")]
+    assert (mean["bytes_per_page"], pooled["bytes_per_page"]) == (4 * 48, 4 * 384 * n_blocks)
+
+
 def test_labels_counted_from_zero_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableSetError) as caught:
         load_checked(write_set(tmp_path / "set", shift=-1))
@@ -229,17 +254,53 @@ def test_a_blank_labelled_page_counts_against_every_system(tmp_path: Path, embed
     assert all(system["measures"]["Success@10"]["mean"] <= 5 / 6 + 1e-9 for system in found["systems"])
     assert found["queries"][5]["ranks"][REFERENCE] is None
     assert found["systems"][0]["ranks"]["n_missing"] == 1
+    # One N, the pages searched, in chance, curves and ranks: the blank page is no candidate, but never found.
+    assert found["random"]["Success@1"] == pytest.approx(5 / 6 * 1 / 5)
+    assert found["random"]["Recall@10"] == pytest.approx(5 / 6)
+    assert found["random_ranks"]["mean"] == pytest.approx((5 * 3 + 5) / 6)
+    measured = {system["id"]: system["measures"] for system in found["systems"]}
+    for curve in found["collection_size"]["systems"]:
+        assert found["collection_size"]["sizes"][-1] == 5
+        assert curve["random"][-1]["mean"] == pytest.approx(measured[curve["system"]]["Success@1"]["mean"])
+    directions = {(row["system"], row["direction"]): row for row in found["directions"]}
+    to_page, to_text = (directions[REFERENCE, name] for name in ("text_to_page", "page_to_text"))
+    assert (to_page["n_items"], to_page["n_candidates"], to_page["random"]["1"]) == (6, 5, pytest.approx(1 / 6))
+    assert (to_text["n_items"], to_text["n_candidates"], to_text["random"]["1"]) == (6, 6, pytest.approx(5 / 6 / 6))
+
+
+def write_texts(folder: Path, topics: Sequence[tuple[str, str]]) -> Path:
+    """Write a set in BEIR's layout, a text and a question each topic."""
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": f"p{i}", "title": "", "text": text} for i, (text, _) in enumerate(topics)]
+    queries = [{"_id": f"q{i}", "text": question} for i, (_, question) in enumerate(topics)]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    rows = ["query-id\tcorpus-id\tscore", *(f"q{i}\tp{i}\t1" for i in range(len(topics)))]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(rows))
+    return folder
+
+
+def test_sets_whose_pages_share_names_give_the_figures_that_each_gives_alone(
+    tmp_path: Path, embedded: TextEncoder
+) -> None:
+    """Two corpora of texts have pages p0, p1, ... both, and other texts there."""
+    folders = [write_texts(tmp_path / "one", TOPICS[:8]), write_texts(tmp_path / "two", TOPICS[8:20])]
+    systems = REFERENCE, FLOAT32, MEAN, POOLED
+    together = evaluate(folders, embedded, tmp_path / "together", systems)["sets"]
+    for folder, found in zip(folders, together, strict=False):
+        [alone] = evaluate([folder], embedded, tmp_path / f"alone {folder.name}", systems)["sets"]
+        # But for what is timed, and the mark of the ingest, which may differ.
+        for part in ("leakage", "hubness", "stages", "directions", "collection_size", "score_floor", "queries"):
+            assert found[part] == alone[part], part
+        assert found["cost"]["bytes"]["vectors_per_page"] == alone["cost"]["bytes"]["vectors_per_page"]
+        for system, by_itself in zip(found["systems"], alone["systems"], strict=True):
+            assert (system["id"], system["measures"]) == (by_itself["id"], by_itself["measures"])
+    [float32] = [system for system in together[1]["systems"] if system["id"] == FLOAT32]
+    assert float32["measures"]["Success@5"]["mean"] >= 0.9  # not the first set's vectors
 
 
 def test_pages_of_text_without_files_are_evaluated(tmp_path: Path, embedded: TextEncoder) -> None:
-    folder = tmp_path / "beir"
-    (folder / "qrels").mkdir(parents=True)
-    corpus = [{"_id": f"p{i}", "title": "", "text": text} for i, (text, _) in enumerate(TOPICS)]
-    queries = [{"_id": f"q{i}", "text": question} for i, (_, question) in enumerate(TOPICS)]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
-    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    rows = ["query-id\tcorpus-id\tscore", *(f"q{i}\tp{i}\t1" for i in range(len(TOPICS)))]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(rows))
+    folder = write_texts(tmp_path / "beir", TOPICS)
     report = evaluate([folder], embedded, tmp_path / "work", (REFERENCE, MEAN))
     [found] = report["sets"]
     assert (found["n_pages"], found["n_queries"], found["thumbnails"]) == (24, 24, {})

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from colret_eval import leakage
 from colret_eval.leakage import (
+    alike,
     components,
     duplicate_groups,
     identical,
     joined,
     merged_qrels,
     merged_run,
-    near_hashes,
     representatives,
     shared_pages,
     shared_queries,
@@ -51,15 +51,24 @@ def test_identical_hashes() -> None:
 
 
 @settings(deadline=None)
-@given(
-    base=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3),
-    flips=st.lists(st.tuples(st.integers(0, 2), st.sets(st.integers(0, 63), max_size=9)), max_size=8),
-    radius=st.integers(0, 16),
-)
-def test_near_hashes_equal_a_naive_loop(base: list[int], flips: list[tuple[int, set[int]]], radius: int) -> None:
-    values = [*base, *(base[which % len(base)] ^ sum(1 << bit for bit in bits) for which, bits in flips)]
-    expected = naive_groups(len(values), lambda i, j: (values[i] ^ values[j]).bit_count() <= radius)
-    assert near_hashes(np.array(values, np.uint64), radius).tolist() == expected
+@given(seed=st.integers(0, 1000), threshold=st.sampled_from([0.1, 0.5]), radius=st.integers(0, 4))
+def test_alike_equals_a_naive_loop(seed: int, threshold: float, radius: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors, hashes = unit(rng.normal(size=(12, 3)).astype(np.float32)), rng.integers(0, 64, 12, dtype=np.uint64)
+    near = [[float(v @ w) >= threshold for w in vectors] for v in vectors]
+    found = alike(vectors, threshold, hashes, radius)
+    expected = naive_groups(12, lambda i, j: near[i][j] and (int(hashes[i]) ^ int(hashes[j])).bit_count() <= radius)
+    assert found.tolist() == expected
+
+
+def test_a_pair_must_be_alike_in_both_ways() -> None:
+    """The ends of the first chain are linked by vectors through page 1, by hashes through page 2: not by a pair."""
+    angles = np.deg2rad([0, 20, 90, 40])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    hashes = np.array([0b0000, 0b11110000, 0b0011, 0b1111], np.uint64)
+    assert alike(vectors, 0.9, hashes, 2).tolist() == [0, 1, 2, 3]
+    assert similar(vectors, 0.9).tolist() == [0, 0, 2, 0]
+    assert alike(vectors, 0.9, hashes, 8).tolist() == [0, 0, 2, 0]
 
 
 @settings(deadline=None)
@@ -90,8 +99,8 @@ def test_a_planted_pair_among_many_is_found() -> None:
     assert duplicate_groups(similar(vectors, 0.97)) == [[17, 2500]]
     hashes = rng.integers(0, 2**64, 3000, dtype=np.uint64)
     hashes[2500] = hashes[17] ^ np.uint64(0b1011)
-    assert duplicate_groups(near_hashes(hashes, 4)) == [[17, 2500]]
-    assert duplicate_groups(near_hashes(hashes, 2)) == []
+    assert duplicate_groups(alike(vectors, 0.9, hashes, 4)) == [[17, 2500]]
+    assert duplicate_groups(alike(vectors, 0.9, hashes, 2)) == []
 
 
 def test_similar_across_sets() -> None:
@@ -176,10 +185,10 @@ def test_folds_take_names_and_depend_on_the_generator() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="between 0 and 16 bits, not 17"):
-        near_hashes(np.zeros(1, np.uint64), 17)
     with pytest.raises(ValueError, match="above 0"):
         similar(np.zeros((1, 2), np.float32), 0.0)
+    with pytest.raises(ValueError, match="above 0"):
+        alike(np.zeros((1, 2), np.float32), 0.0, np.zeros(1, np.uint64), 2)
     with pytest.raises(ValueError, match="one length"):
         joined(np.arange(2), np.arange(3))
     with pytest.raises(ValueError, match="2 groups cannot be split into 3 folds"):

@@ -196,10 +196,11 @@ def test_equals_a_naive_loop(judgements: dict[str, int], results: dict[str, floa
     "measure", [*MEASURES, success(9), recall(9), reciprocal_rank(9)], ids=lambda measure: measure.name
 )
 def test_random_baseline_is_the_mean_over_all_orders(measure: Measure, judgements: dict[str, int]) -> None:
-    pages = PAGES[:5]
-    every_order = [value(measure, judgements, in_order(*order)) for order in permutations(pages)]
-    chance = random_baseline({"q": judgements}, [measure], len(pages))[measure.name]
-    assert chance == pytest.approx(np.mean(every_order))
+    for missing in ([], ["d:2"], ["d:1", "d:3"], list(judgements)):  # labelled, but in no collection
+        pages = [page for page in PAGES[:5] if page not in missing]
+        every_order = [value(measure, judgements, in_order(*order)) for order in permutations(pages)]
+        chance = random_baseline({"q": judgements}, [measure], len(pages), missing)[measure.name]
+        assert chance == pytest.approx(np.mean(every_order))
 
 
 def test_random_baseline_of_one_relevant_page_is_k_over_n() -> None:

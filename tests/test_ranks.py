@@ -30,6 +30,19 @@ def test_queries_without_relevant_pages_are_left_out_of_chance() -> None:
     assert chance_ranks({"q": {"a": 1}, "none": {}}, 9) == chance_ranks({"q": {"a": 1}}, 9) == (5.0, 5.0, 0)
 
 
+def test_pages_in_no_collection_are_the_last_rank_for_chance_too() -> None:
+    """Against all orders of 4 pages: of q's labels one is missing, of p's both; what is missing stands at rank 4."""
+    qrels = {"q": {"d:0": 1, "x": 1}, "p": {"x": 2, "y": 1}, "r": {"d:1": 1, "d:2": 1}}
+    orders = list(permutations(range(4)))
+    present: list[list[int]] = [[0], [], [1, 2]]
+    pooled = [1 + min([order.index(page) for page in pages], default=3) for pages in present for order in orders]
+    found = chance_ranks(qrels, 4, {"x", "y"})
+    assert found.mean == pytest.approx(np.mean(pooled))
+    assert found.median == sorted(pooled)[(len(pooled) - 1) // 2]
+    assert found.n_missing == 1
+    assert chance_ranks({"p": qrels["p"]}, 4, {"x", "y"}) == (4.0, 4.0, 1)
+
+
 def test_errors() -> None:
     with pytest.raises(ValueError, match="no ranks"):
         summarise_ranks(np.array([]), 3)

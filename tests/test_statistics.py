@@ -101,6 +101,11 @@ def test_interval_stays_within_the_values(values: list[float], seed: int) -> Non
     assert min(values) - slack <= interval.low <= interval.high <= max(values) + slack
 
 
+def one_by_one(values: Float64) -> list[str]:
+    """Sources that put each query in a document of its own."""
+    return [f"d{place}" for place in range(len(values))]
+
+
 def naive_p_value(differences: list[float]) -> float:
     observed = abs(sum(differences))
     flipped = [
@@ -113,28 +118,29 @@ def naive_p_value(differences: list[float]) -> float:
 @given(differences=few_values)
 def test_exact_randomisation_equals_a_naive_loop(differences: list[float]) -> None:
     first = np.array(differences)
-    p = randomisation_test(first, np.zeros_like(first), np.random.default_rng(0))
+    p = randomisation_test(first, np.zeros_like(first), one_by_one(first), np.random.default_rng(0))
     assert p == pytest.approx(naive_p_value(differences))
 
 
 def test_randomisation_of_six_wins_is_two_in_sixty_four() -> None:
     wins = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.0])
-    assert randomisation_test(wins, np.zeros(7), np.random.default_rng(0)) == pytest.approx(2 / 64)
+    assert randomisation_test(wins, np.zeros(7), one_by_one(wins), np.random.default_rng(0)) == pytest.approx(2 / 64)
 
 
 def test_monte_carlo_agrees_with_the_exact_test() -> None:
     """One tiny difference more than can be tried exactly moves the p-value hardly at all."""
     rng = np.random.default_rng(4)
     first = rng.normal(0.4, 1, EXACT_FLIPS)
-    exact = randomisation_test(first, np.zeros(EXACT_FLIPS), rng)
+    exact = randomisation_test(first, np.zeros(EXACT_FLIPS), one_by_one(first), rng)
     more = np.append(first, 1e-6)
-    drawn = randomisation_test(more, np.zeros(len(more)), rng, n_flips=20_000)
+    drawn = randomisation_test(more, np.zeros(len(more)), one_by_one(more), rng, n_flips=20_000)
     assert 0.02 < exact < 0.5
     assert drawn == pytest.approx(exact, abs=0.015)
 
 
 def test_monte_carlo_never_claims_certainty() -> None:
-    p = randomisation_test(np.ones(200), np.zeros(200), np.random.default_rng(0), n_flips=99)
+    wins = np.ones(200)
+    p = randomisation_test(wins, np.zeros(200), one_by_one(wins), np.random.default_rng(0), n_flips=99)
     assert p == pytest.approx(1 / 100)
 
 
@@ -145,8 +151,33 @@ def test_a_true_null_is_rejected_as_often_as_promised(n_queries: int) -> None:
     p_values = []
     for _ in range(1000):
         first, second = rng.normal(size=(2, n_queries))
-        p_values.append(randomisation_test(first, second, rng, n_flips=400))
+        p_values.append(randomisation_test(first, second, one_by_one(first), rng, n_flips=400))
     assert 0.03 <= np.mean(np.array(p_values) <= 0.05) <= 0.07
+
+
+@pytest.mark.parametrize(("n_documents", "per_document"), [(10, 8), (25, 6)])
+def test_a_true_null_within_documents_is_rejected_as_often_as_promised(n_documents: int, per_document: int) -> None:
+    """Queries of a document differ by the same amount but for noise: 1,000 sets; flipped one by one, a third reject."""
+    rng = np.random.default_rng(7)
+    sources = [f"d{document}" for document in range(n_documents) for _ in range(per_document)]
+    p_values, of_queries = [], []
+    for _ in range(1000):
+        shared = np.repeat(rng.normal(size=n_documents), per_document)
+        first = shared + rng.normal(size=len(sources)) / 2
+        second = np.zeros_like(first)
+        p_values.append(randomisation_test(first, second, sources, rng, n_flips=400))
+        of_queries.append(randomisation_test(first, second, one_by_one(first), rng, n_flips=100))
+    assert 0.03 <= np.mean(np.array(p_values) <= 0.05) <= 0.07
+    assert np.mean(np.array(of_queries) <= 0.05) > 0.25  # what it would be otherwise
+
+
+def test_documents_flip_whole_where_there_are_enough() -> None:
+    """Ten documents of two queries, all won: 2 of 2^10 patterns; of five, the queries flip: 2 of 2^10 again."""
+    wins, draws = np.ones(20), np.zeros(20)
+    sources = [f"d{query // 2}" for query in range(20)]
+    assert randomisation_test(wins, draws, sources, np.random.default_rng(0)) == pytest.approx(2 / 2**10)
+    few = [f"d{query // 2}" for query in range(10)]
+    assert randomisation_test(wins[:10], draws[:10], few, np.random.default_rng(0)) == pytest.approx(2 / 2**10)
 
 
 def test_holm_worked_example() -> None:
@@ -194,7 +225,9 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="2 values need as many sources, not 1"):
         bootstrap_interval(np.array([1.0, 2.0]), ["d"], rng)
     with pytest.raises(ValueError, match="one shape"):
-        randomisation_test(np.ones(3), np.ones(2), rng)
+        randomisation_test(np.ones(3), np.ones(2), ["a", "b", "c"], rng)
+    with pytest.raises(ValueError, match="3 values need as many sources, not 1"):
+        randomisation_test(np.ones(3), np.ones(3), ["a"], rng)
     with pytest.raises(ValueError, match="one shape"):
         paired_interval(np.ones(3), np.ones(1), ["a", "b", "c"], rng)
     with pytest.raises(ValueError, match="positives and negatives"):

@@ -151,9 +151,12 @@ def test_the_command_writes_figures_and_table(
     asked = ["eval", "sweep", str(folder), "--out", str(out), "--model", "embedded", "--codecs", "int8"]
     result = CliRunner().invoke(cli, [*asked, "--dims", "96", "--pools", "2", "--candidates", "2"])
     assert result.exit_code == 0, result.output
-    assert {path.name for path in out.iterdir()} >= {"sweep.json", "sweep.md"}
+    assert {path.name for path in out.iterdir()} == {"sweep.html", "sweep.json", "sweep.md"}
     assert "N = 4 pages" in (out / "sweep.md").read_text()
     assert json.loads((out / "sweep.json").read_text())["schema"] == "colret-eval-sweep"
+    page = (out / "sweep.html").read_text()
+    assert "N = 4 pages" in page
+    assert page.count('class="chart"') == 2
     refused = CliRunner().invoke(cli, [*asked, "--dims", "400"])
     assert (refused.exit_code, "has 384 dimensions" in refused.stderr) == (2, True)
     refused = CliRunner().invoke(cli, [*asked, "--pools", "two"])

@@ -82,8 +82,9 @@ def test_a_limit_takes_from_all_documents_evenly(tmp_path: Path) -> None:
     for n, name in ((12, "long.pdf"), (3, "short.pdf")):
         words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
         pages = [page(f"The chapter on {word} in {name}") for word in words[:n]]
-        (tmp_path / name).write_bytes(build_pdf(pages))
-    items = synthesise(tmp_path, tmp_path / "out", limit=8).items
+        (tmp_path / "documents").mkdir(exist_ok=True)
+        (tmp_path / "documents" / name).write_bytes(build_pdf(pages))
+    items = synthesise(tmp_path / "documents", tmp_path / "out", limit=8).items
     assert [item.page for item in items if item.file == "short.pdf"] == [1, 2, 3]
     assert [item.page for item in items if item.file == "long.pdf"] == [3, 5, 8, 10, 12]
 
@@ -132,3 +133,19 @@ def test_the_command_says_what_such_labels_are_worth(folder: Path, tmp_path: Pat
     again = CliRunner().invoke(cli, ["eval", "synth", str(folder), "-o", str(tmp_path / "set")])
     assert again.exit_code == 1
     assert again.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("inside", ["", "more/set"])
+def test_a_set_inside_its_own_documents_is_refused(folder: Path, inside: str) -> None:
+    (folder / "more/set").mkdir()
+    with pytest.raises(DatasetError, match="is inside"):
+        synthesise(folder, folder / inside)
+    assert not any((folder / "more/set").iterdir())
+
+
+def test_the_same_file_twice_is_in_the_set_once(folder: Path, tmp_path: Path) -> None:
+    (folder / "more/again.pdf").write_bytes((folder / "a.pdf").read_bytes())
+    made = synthesise(folder, tmp_path / "set")
+    assert (made.n_documents, len(made.items)) == (2, 5)
+    [skipped] = made.skipped
+    assert "again.pdf: is the same as a.pdf" in str(skipped)

@@ -92,7 +92,9 @@ def synth(folder: Path, output: Path, limit: int | None, copy: bool) -> None:
 @evaluate.command()
 @click.argument("first", metavar="A", type=click.Path(path_type=Path))
 @click.argument("second", metavar="B", type=click.Path(path_type=Path))
-@click.option("--system", help="Id of the system to compare; by default the one that others were compared with.")
+@click.option(
+    "--system", help="Which to compare, of those that eval run --help lists.  [default: what others were compared with]"
+)
 @json_option
 def compare(first: Path, second: Path, system: str | None, as_json: bool) -> None:
     """Say what changed from report A to report B, query by query, and what of it may be luck.
@@ -105,10 +107,13 @@ def compare(first: Path, second: Path, system: str | None, as_json: bool) -> Non
       colret eval compare before after
     """
     from colret_eval import compare as comparing
-    from colret_eval.report_file import RUN, read_report
+    from colret_eval.report_file import RUN, naming_damage, read_report
 
-    found = comparing.compare(read_report(first, RUN), read_report(second, RUN), system=system)
-    click.echo(json.dumps(comparing.as_json(found)) if as_json else comparing.format_comparison(found))
+    reports = read_report(first, RUN), read_report(second, RUN)
+    with naming_damage(first, second):
+        found = comparing.compare(*reports, system=system)
+        text = json.dumps(comparing.as_json(found)) if as_json else comparing.format_comparison(found)
+    click.echo(text)
 
 
 @evaluate.command()
@@ -124,9 +129,11 @@ def html(report: Path, output: Path | None) -> None:
       colret eval html eval-report/report.json
     """
     from colret_eval.html_report import html_report
-    from colret_eval.report_file import RUN, SWEEP, read_report, write_text
+    from colret_eval.report_file import RUN, SWEEP, naming_damage, read_report, write_text
 
-    page = html_report(read_report(report, RUN, SWEEP))
+    content = read_report(report, RUN, SWEEP)
+    with naming_damage(report):
+        page = html_report(content)
     output = output or (report / "report.html" if report.is_dir() else report.with_suffix(".html"))
     write_text(output, page)
     click.echo(show_path(str(output)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from colret_eval.evaluation.run import Checked
 
 _CODECS: Final = ("float16", "int8", "int4", "binary")
+_SYSTEMS: Final = (  # those of colret_eval, which --help is not to load
+    "late_interaction",
+    "two_stage",
+    "late_interaction_float32",
+    "single_mean",
+    "single_pooled",
+    "minilm_chunk",
+    "bm25",
+    "fused",
+    "bi_encoder",
+)
 
 
 def _set_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,7 +50,7 @@ def _set_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("datasets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DATASET...")
-@click.option("--systems", help="Which to compare, with commas between.  [default: all]")
+@click.option("--systems", help=f"Which to compare, with commas between: {', '.join(_SYSTEMS)}.  [default: all]")
 @_set_options
 @click.option("--codec", type=click.Choice(_CODECS), help="How vectors are stored.  [default: as colret ingest]")
 @click.option("--dim", type=click.IntRange(min=1), help="Dimensions to store.  [default: all]")
@@ -78,23 +90,25 @@ def run(
     from colret_eval.evaluation.one_set import Options
     from colret_eval.evaluation.run import evaluate_sets
     from colret_eval.evaluation.summary import summary
+    from colret_eval.report_file import replacing_folder
 
     wanted = _known_systems(systems)
     sets = [_load(dataset, distractors) for dataset in datasets]
     _make_folder(out)
-    encoder = _encoder(model, device)
     with ExitStack() as stack:
+        stack.enter_context(_stoppable(keeps_index=indexes is not None))
+        trec = stack.enter_context(replacing_folder(out / "trec", ".trec"))
+        encoder = _encoder(model, device)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="colret-eval-")))
         vectors = scratch / "vectors"
         vectors.mkdir()
         evaluate = functools.partial(evaluate_sets, sets, encoder, indexes or scratch / "indexes", vectors)
         with _progress() as progress:
             report = usage_errors(
-                lambda: evaluate(
-                    Options(wanted, device=device, trec=out / "trec", **stored), say=_say, on_progress=progress
-                )
+                lambda: evaluate(Options(wanted, device=device, trec=trec, **stored), say=_say, on_progress=progress)
             )
-    written = _write_run(out, report)
+        texts = _run_texts(report)
+    written = _write(out, texts)
     if as_json:
         click.echo(json.dumps({"report": report, "files": [str(path) for path in written]}))
         return
@@ -127,7 +141,7 @@ def sweep(
     """Try ways to store vectors and to prefilter pages on a labelled set: quality against bytes and time.
 
     Pages are encoded once; float32 vectors lie in a temporary folder meanwhile. One factor at a
-    time is changed around the defaults. Writes sweep.json and sweep.md.
+    time is changed around the defaults. Writes sweep.html, sweep.md and sweep.json.
 
     \b
     Example:
@@ -141,10 +155,11 @@ def sweep(
     checked = _load(dataset, distractors)
     _make_folder(out)
     encoder = _encoder(model, device)
-    with tempfile.TemporaryDirectory(prefix="colret-eval-") as scratch, _progress() as progress:
+    scratch_folder = tempfile.TemporaryDirectory(prefix="colret-eval-")
+    with _stoppable(keeps_index=False), scratch_folder as scratch, _progress() as progress:
         report = usage_errors(lambda: run_sweep(checked, encoder, Path(scratch), grid, say=_say, on_progress=progress))
     text = sweep_markdown(report)
-    written = _write(out, {"sweep.json": json.dumps(report, indent=1) + "\n", "sweep.md": text})
+    written = _write(out, _texts("sweep", report, text))
     if as_json:
         click.echo(json.dumps(report))
         return
@@ -222,23 +237,32 @@ def _encoder(model: str | None, device: str) -> Encoder:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make the folder of a report, and see that it can be written before the work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
-        raise ColretError(folder, f"cannot be made ({error.strerror})", "name another with --out") from error
+        raise ColretError(folder, f"cannot be made or written ({error.strerror})", "name another with --out") from error
 
 
-def _write_run(out: Path, report: dict[str, Any]) -> list[Path]:
+def _run_texts(report: dict[str, Any]) -> dict[str, str]:
     from colret_eval.evaluation.markdown import markdown
 
-    texts = {"report.json": json.dumps(report, indent=1) + "\n", "report.md": markdown(report)}
+    return _texts("report", report, markdown(report))
+
+
+def _texts(name: str, report: dict[str, Any], text: str) -> dict[str, str]:
+    """Return a report by file: as Markdown, as a page for a browser where what makes it is installed, and as JSON."""
+    figures = json.dumps(report, indent=1) + "\n"
+    texts = {f"{name}.md": text}
     try:
         from colret_eval.html_report import html_report
     except ImportError as error:
-        click.echo(f"no report.html: {error.name} is not installed; pip install 'colret[eval]'", err=True)
+        click.echo(f"no {name}.html: {error.name} is not installed; pip install 'colret[eval]'", err=True)
     else:
-        texts["report.html"] = html_report(json.loads(texts["report.json"]))
-    return _write(out, texts)
+        texts[f"{name}.html"] = html_report(json.loads(figures))
+    return {**texts, f"{name}.json": figures}  # written last: where it is new, all is
 
 
 def _write(folder: Path, texts: dict[str, str]) -> list[Path]:
@@ -251,6 +275,29 @@ def _write(folder: Path, texts: dict[str, str]) -> list[Path]:
 
 def _say(text: str) -> None:
     click.echo(printable(text), err=True)
+
+
+@contextmanager
+def _stoppable(*, keeps_index: bool) -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that temporary folders are removed."""
+
+    def stop(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # only the main thread may
+        before = None
+    try:
+        yield
+    except KeyboardInterrupt:
+        if keeps_index:
+            raise
+        click.echo("colret: interrupted; nothing was kept", err=True)
+        sys.exit(128 + signal.SIGINT)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -18,12 +18,16 @@ from colret.types import PageRef
 from colret.words import text_layer_words
 from colret_eval.datasets import DatasetError, read_contents
 from colret_eval.datasets.contents import Contents, Label, all_faults
-from colret_eval.datasets.pages import TextDocument
+from colret_eval.datasets.pages import ImageDocument, TextDocument
 from colret_eval.label_shift import Labelled, PagedText, Shift, find_shifts, words_of
 
 MIN_CHARACTERS = 3
 """Letters and digits below which a query is next to empty."""
 
+MAX_WORDS = 500
+"""Words above which a query looks like a document."""
+
+_ADD_1 = "add 1 to every page"
 _BLANK_PIXELS = 1 << 16  # enough for a thin line to leave a trace
 _NAMED = 3  # documents named in a line about many
 
@@ -68,6 +72,7 @@ def check_dataset(folder: Path, *, extra_folders: Sequence[str] = ()) -> CheckRe
     findings = [_from_error("line", fault) for fault in all_faults(contents)]
     opened, failures = _open_documents(contents)
     findings += failures
+    findings += _broken_images(contents)
     findings += _page_numbers(contents, opened)
     findings += _blank_pages(contents, opened)
     findings += _query_texts(contents)
@@ -97,6 +102,17 @@ def _open_documents(contents: Contents) -> tuple[dict[str, _Document], list[Find
     return opened, failures
 
 
+def _broken_images(contents: Contents) -> Iterator[Finding]:
+    """Yield rows of parquet files without an image that can be opened, in the order in which they are stored."""
+    images = [pages for pages in contents.page_documents.values() if isinstance(pages, ImageDocument)]
+    pages_of = [(place.column.where(0), place.row, n, pages) for pages in images for n, place in pages.rows.items()]
+    for _, _, number, pages in sorted(pages_of, key=lambda place: place[:3]):
+        try:
+            pages.check_page(number)
+        except DatasetError as error:
+            yield _from_error("document", error)
+
+
 def _read(path: Path, *, with_text: bool) -> _Document:
     name = display_path(path)
     if not (with_text and is_pdf(path)):
@@ -123,14 +139,34 @@ def _page_numbers(contents: Contents, opened: Mapping[str, _Document]) -> Iterat
             has = f"which has {document.n_pages} page{'s' * (document.n_pages != 1)}"
             problem = f"names page {label.page} of {label.document!r}, {has}"
             yield Finding("error", "page_out_of_range", label.where, problem, "count physical pages, from 1")
-    zeros = sum(label.page == 0 for label in contents.labels)
+    zeros = [label for label in contents.labels if label.page == 0]
     if zeros:
-        problem = f"{zeros} of {len(contents.labels)} labels name page 0: pages look counted from 0"
-        yield Finding("error", "zero_based", _file(contents.labels[0]), problem, "add 1 to every page")
-        return
+        found = _page_0(contents, zeros, opened)
+        yield found
+        if found.kind == "zero_based":
+            return
     texts = {name: PagedText(found.texts, found.printed) for name, found in opened.items() if any(found.texts)}
     for shift in find_shifts(_by_query(contents), texts):
-        yield _shift_finding(contents, shift)
+        yield _shift_finding(contents, shift, opened)
+
+
+def _page_0(contents: Contents, zeros: Sequence[Label], opened: Mapping[str, _Document]) -> Finding:
+    """Return what labels that name page 0 mean: all count from 0, if all can; or these are mistaken."""
+    problem = f"{len(zeros)} of {len(contents.labels)} labels name page 0"
+    beyond = _pushed_out(contents.labels, 1, opened)
+    if beyond:
+        problem += f", but {beyond.where} names the last of {beyond.document!r}, so that not all are counted from 0"
+    elif len(zeros) == 1 < len(contents.labels) - 1:
+        problem += ": a mistake, or all pages are counted from 0"
+    else:
+        return Finding("error", "zero_based", _file(zeros[0]), f"{problem}: pages look counted from 0", _ADD_1)
+    return Finding("error", "page_0", zeros[0].where, problem, "count physical pages, from 1; look at each label")
+
+
+def _pushed_out(labels: Sequence[Label], step: int, opened: Mapping[str, _Document]) -> Label | None:
+    """Return the first label that ``step`` more pages would move out of its document."""
+    known = [label for label in labels if label.document in opened]
+    return next((label for label in known if not 1 <= label.page + step <= opened[label.document].n_pages), None)
 
 
 def _by_query(contents: Contents) -> list[Labelled]:
@@ -142,7 +178,7 @@ def _by_query(contents: Contents) -> list[Labelled]:
     return [Labelled(queries[query], document, tuple(sorted(some))) for (query, document), some in pages.items()]
 
 
-def _shift_finding(contents: Contents, shift: Shift) -> Finding:
+def _shift_finding(contents: Contents, shift: Shift, opened: Mapping[str, _Document]) -> Finding:
     labels = "labels" if shift.document is None else f"labels on {shift.document!r}"
     counted = f"better in {shift.n_better} of {shift.n_groups} cases (p = {shift.chance:.1g})"
     if shift.step is None:
@@ -153,9 +189,13 @@ def _shift_finding(contents: Contents, shift: Shift) -> Finding:
     if shift.step == 1:
         kind, like = "zero_based", "counted from 0"
     step = f"add {shift.step} to" if shift.step > 0 else f"subtract {-shift.step} from"
-    where = next(label for label in contents.labels if shift.document in (None, label.document))
+    moved = [label for label in contents.labels if shift.document in (None, label.document)]
     problem = f"{labels} look {like}: pages {shift.step:+d} match the queries {counted}"
-    return Finding("error", kind, _file(where), problem, f"{step} each page")
+    beyond = _pushed_out(moved, shift.step, opened)
+    remedy = f"{step} each page"
+    if beyond:
+        remedy = f"count physical pages, from 1: not all are off alike, as {beyond.where} shows"
+    return Finding("error", kind, _file(moved[0]), problem, remedy)
 
 
 def _file(label: Label) -> str:
@@ -207,6 +247,9 @@ def _query_texts(contents: Contents) -> Iterator[Finding]:
         if sum(map(str.isalnum, text)) < MIN_CHARACTERS:
             problem = f"query {query_id!r} is next to empty: {text!r}"
             yield Finding("warning", "short_query", where, problem, "write it out")
+        if (n_words := len(text.split())) > MAX_WORDS:
+            problem = f"query {query_id!r} has {n_words:,} words: encoders cut it short"
+            yield Finding("warning", "long_query", where, problem, "ask a question")
         plain = " ".join(re.findall(r"\w+", text.casefold())) or text
         other, at = first.setdefault(plain, (query_id, where))
         if other == query_id:

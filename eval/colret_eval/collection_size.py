@@ -25,6 +25,7 @@ class Placement:
     """What stands above the relevant pages of one query."""
 
     n_relevant: int  # R, with a score or not
+    n_missing: int  # relevant pages that are not among those searched: no collection holds them
     n_distractors: int  # pages of the collection that are not relevant
     n_siblings: int  # distractors from a document that holds a relevant page
     above: Int64  # (F,) distractors above each relevant page that has a score, in rank order
@@ -42,7 +43,9 @@ class HalfSize(NamedTuple):
     at_furthest: float  # Success@1 there
 
 
-def placements(scores: Float32, relevant: Bool, documents: Sequence[str]) -> list[Placement]:
+def placements(
+    scores: Float32, relevant: Bool, documents: Sequence[str], searched: Bool | None = None
+) -> list[Placement]:
     """Return what stands above each query's relevant pages.
 
     Args:
@@ -50,6 +53,7 @@ def placements(scores: Float32, relevant: Bool, documents: Sequence[str]) -> lis
             collection of any size would return, such as those without vectors.
         relevant: (Q, N) bool, at least one page a query.
         documents: Document of each page, length N.
+        searched: (N,) whether the page is one of the collection, by default all are; others only count as not found.
 
     Raises:
         ValueError: If a query has no relevant page.
@@ -57,7 +61,10 @@ def placements(scores: Float32, relevant: Bool, documents: Sequence[str]) -> lis
     if not relevant.any(axis=1).all():
         raise ValueError(f"query {int(relevant.any(axis=1).argmin())} has no relevant page")
     _, labels = np.unique(np.asarray(documents), return_inverse=True)
-    return [_placement(row, right, labels) for row, right in zip(scores, relevant, strict=True)]
+    inside = np.ones(len(labels), np.bool_) if searched is None else searched
+    missing = (relevant & ~inside).sum(axis=1).tolist()
+    rows = zip(scores[:, inside], relevant[:, inside], missing, strict=True)
+    return [_placement(row, right, labels[inside], n_missing) for row, right, n_missing in rows]
 
 
 def size_grid(n_pages: int, start: int = 10) -> list[int]:
@@ -98,7 +105,9 @@ def recall_curve(placed: Sequence[Placement], sizes: Sequence[int], k: int, *, h
 
     Before the i-th relevant page stand i - 1 others, so fewer than k - i + 1 distractors may.
     """
-    return np.stack([_found(each, sizes, k, hardest).sum(axis=0) / each.n_relevant for each in placed], axis=1)
+    counts = [each.n_relevant + each.n_missing for each in placed]
+    found = [_found(each, sizes, k, hardest).sum(axis=0) for each in placed]
+    return np.stack([rows / count for rows, count in zip(found, counts, strict=True)], axis=1)
 
 
 def extrapolated_success(placed: Sequence[Placement], sizes: Sequence[int]) -> Float64:
@@ -161,7 +170,7 @@ def half_size(placed: Sequence[Placement], start: int = 10) -> HalfSize:
     return HalfSize(start, 2 * half, size, size is not None, reach, float(curve[-1]))
 
 
-def _placement(row: Float32, relevant: Bool, documents: Int64) -> Placement:
+def _placement(row: Float32, relevant: Bool, documents: Int64, n_missing: int) -> Placement:
     """Return the placement of one query; (N,) each."""
     home = np.zeros(documents.max() + 1, np.bool_)
     home[documents[relevant]] = True
@@ -172,6 +181,7 @@ def _placement(row: Float32, relevant: Bool, documents: Int64) -> Placement:
     ahead = [((row > row[at]) | ((row == row[at]) & (everywhere < at))) & ~relevant for at in columns]
     return Placement(
         n_relevant=int(relevant.sum()),
+        n_missing=n_missing,
         n_distractors=int((~relevant).sum()),
         n_siblings=int(sibling.sum()),
         above=np.array([each.sum() for each in ahead], np.int64),

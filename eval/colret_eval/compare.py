@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from colret.errors import one_line
+from colret_eval.explanations import resampling
 from colret_eval.measures import Float64
 from colret_eval.report_file import Report, ReportError
 from colret_eval.statistics import Interval, holm, paired_interval, randomisation_test
@@ -182,7 +183,7 @@ def _values(name: str, queries: Sequence[Row], system: str) -> dict[str, Float64
     """
     missing = [query["id"] for query in queries if system not in query["ranks"]]
     if missing:
-        raise ReportError(f"{name}, {system}", "the report has no ranks of this system", "name another with --system")
+        raise ReportError(f"{name}, {system}", "the report has no ranks of this system", _others(queries))
     kept = queries[0]["values"].get(system, {})
     values = {m: np.array([query["values"][system][m] for query in queries], np.float64) for m in kept}
     ranks = np.array([query["ranks"][system] or np.inf for query in queries], np.float64)
@@ -192,13 +193,19 @@ def _values(name: str, queries: Sequence[Row], system: str) -> dict[str, Float64
     return values
 
 
+def _others(queries: Sequence[Row]) -> str:
+    """Return which systems could be compared."""
+    known = [system for system in queries[0]["ranks"] if all(system in query["ranks"] for query in queries)]
+    return f"name another with --system: {', '.join(known)}" if known else "evaluate again"
+
+
 def _changes(
     values: Mapping[str, tuple[Float64, Float64]],
     chance: Mapping[str, tuple[float | None, float | None]],
     sources: Sequence[str],
     seed: int,
 ) -> list[Change]:
-    raw = [randomisation_test(b, a, np.random.default_rng(seed)) for a, b in values.values()]
+    raw = [randomisation_test(b, a, sources, np.random.default_rng(seed)) for a, b in values.values()]
     return [
         Change(
             measure=measure,
@@ -231,7 +238,8 @@ def _set_lines(data: SetComparison) -> Iterator[str]:
     pages = f"N = {data.n_pages[0]:,} pages"
     if data.n_pages[0] != data.n_pages[1]:
         pages += f" -> {data.n_pages[1]:,}: not the same task, since more pages are harder to search"
-    yield f"{pages}; 95 % intervals resample {data.changes[0].difference.unit}; p is Holm-adjusted over the measures"
+    yield f"{pages}; in brackets 95 % intervals; p is Holm-adjusted over the measures"
+    yield resampling(data.changes[0].difference._asdict())
     rows = [["measure", "chance", "A", "B", "B minus A", "p", ""]]
     for change in data.changes:
         low, high = change.difference.low, change.difference.high

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
+from colret_eval.explanations import conformal, near_duplicates, resampling, shipped
 from colret_eval.page_text import FILTERS, shown
 from colret_eval.plots import (
     STAGES,
@@ -32,6 +33,7 @@ from colret_eval.plots import (
     sweep_figures,
 )
 from colret_eval.report_file import SWEEP, Report
+from colret_eval.synth import WORTH
 
 PREFERRED = ("nDCG@10", "nDCG@5", "MRR@10", "Success@1")
 """The measure that stands for all where there is room for one: the first of these that was measured."""
@@ -79,6 +81,8 @@ class View:
     regressions: Sequence[Row]
     pictures: Mapping[str, Picture]  # by page key
     n_folded: int  # findings and skipped pages beyond the first few
+    resampling: str
+    shipped: str
 
 
 def html_report(report: Report) -> str:
@@ -89,13 +93,20 @@ def html_report(report: Report) -> str:
     if report["schema"] == SWEEP:
         names = list(report["random"])
         main = main_measure(names)
+        found: Row = next((row["measures"][main] for row in report["rows"] if main in row["measures"]), {})
         shown = {"figures": sweep_figures(report, main), "measures": _among(CHOSEN, names)[:3]}
-        return _render("sweep.html", report=report, main=main, **shown)
+        return _render("sweep.html", report=report, main=main, resampling=resampling(found), **shown)
     names = [measure["name"] for measure in report["measures"]]
     main = main_measure(names)
     views = [_view(data, names, main, place) for place, data in enumerate(report["sets"], start=1)]
     return _render(
-        "report.html", report=report, main=main, views=views, stages=STAGES, byte_rows=BYTE_ROWS, n_open=N_OPEN
+        "report.html",
+        report=report,
+        main=main,
+        views=views,
+        stages=STAGES,
+        byte_rows=BYTE_ROWS,
+        n_open=N_OPEN,
     )
 
 
@@ -124,7 +135,15 @@ def _view(data: Row, names: Sequence[str], main: str, place: int) -> View:
         regressions=[queries[name] for name in data.get("regressions") or [] if name in queries],
         n_folded=sum(max(len(data.get(part) or []) - N_OPEN, 0) for part in ("findings", "skipped")),
         pictures=_pictures(data.get("thumbnails") or {}, f"picture-{place}"),
+        resampling=_resampling(data, main),
+        shipped=shipped(data["n_pages"]),
     )
+
+
+def _resampling(data: Row, main: str) -> str:
+    """Return what the reference's interval resamples, which all of the set do."""
+    measures: Row = next((each["measures"] for each in data["systems"] if each["id"] == data["reference"]), {})
+    return resampling(measures[main], data["n_sources"]) if main in measures else ""
 
 
 def _pictures(thumbnails: Mapping[str, Any], prefix: str) -> dict[str, Picture]:
@@ -141,7 +160,7 @@ def _render(template: str, **values: Any) -> str:
     script = _part("tables.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = {"style": Markup(_part("report.css")), "script": Markup(script), "script_hash": f"sha256-{digest}"}
-    return _environment().get_template(template).render(**values, **own)
+    return _environment().get_template(template).render(worth=WORTH, **values, **own)
 
 
 @functools.cache
@@ -154,7 +173,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(FILTERS)
+    environment.filters.update(FILTERS, conformal=conformal, near_duplicates=near_duplicates)
     return environment
 
 

@@ -135,7 +135,8 @@ def _best(
     n_better, n_groups = int((found > 0).sum()), int((found != 0).sum())
     if _gain_for_spread(found) <= 0 or 3 * n_better <= 2 * n_groups:
         return None
-    chance = len(shifts) * randomisation_test(found, np.zeros_like(found), np.random.default_rng(0)) / 2
+    groups = [str(place) for place in range(len(found))]
+    chance = len(shifts) * randomisation_test(found, np.zeros_like(found), groups, np.random.default_rng(0)) / 2
     return Shift(document, step, n_better, n_groups, chance) if chance < LEVEL else None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations_with_replacement
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +21,6 @@ from colret_eval.measures import Int64, Qrels, Run
 
 Number = TypeVar("Number", int, float)
 
-HASH_BITS = 64
 _TILE = 4096  # rows compared with as many others at once: 64 MB of similarities
 _BLOCK = 1 << 22  # pairs kept before they are linked
 
@@ -40,30 +39,6 @@ def identical(items: Sequence[Hashable]) -> Int64:
     return np.array([first.setdefault(item, place) for place, item in enumerate(items)], np.int64)
 
 
-def near_hashes(hashes: NDArray[np.uint64], radius: int) -> Int64:
-    """Return groups of pages whose perceptual hashes differ in at most ``radius`` bits.
-
-    Hashes within the radius agree in at least one of radius + 1 bands (the pigeonhole principle),
-    so only pages with a band in common are compared (Manku, Jain and Das Sarma, "Detecting
-    near-duplicates for web crawling", WWW 2007).
-
-    Args:
-        hashes: (N,) uint64.
-        radius: Bits, from 0 to 16: with more, bands are too short to tell pages apart.
-
-    Returns:
-        (N,) int64: the position of the first page of each page's group.
-
-    Raises:
-        ValueError: If the radius is out of range.
-    """
-    if not 0 <= radius <= 16:
-        raise ValueError(f"a radius is between 0 and 16 bits, not {radius}")
-    distinct, inverse = np.unique(hashes, return_inverse=True)
-    groups = _linked(len(distinct), _near_pairs(distinct, radius))
-    return _earliest(groups[inverse])
-
-
 def similar(vectors: Float32, threshold: float) -> Int64:
     """Return groups of pages whose single vectors have a cosine of at least ``threshold``.
 
@@ -80,9 +55,32 @@ def similar(vectors: Float32, threshold: float) -> Int64:
     Raises:
         ValueError: If the threshold isn't above 0.
     """
-    if not threshold > 0:
-        raise ValueError(f"a threshold is above 0, not {threshold}")
+    _check_threshold(threshold)
     return _linked(len(vectors), _similar_pairs(vectors, threshold))
+
+
+def alike(vectors: Float32, threshold: float, hashes: NDArray[np.uint64], radius: int) -> Int64:
+    """Return groups of pages linked by pairs that are ``similar`` and whose perceptual hashes are near as well.
+
+    Both must hold of a pair: groups of either criterion, intersected, would also put together two
+    pages that a chain of pages links by vectors and another chain by hashes.
+
+    Args:
+        vectors: (N, D) float32, as for ``similar``.
+        threshold: Likewise.
+        hashes: (N,) uint64.
+        radius: Bits in which the hashes of a pair may differ.
+
+    Returns:
+        (N,) int64: the position of the first page of each page's group.
+
+    Raises:
+        ValueError: If the threshold isn't above 0.
+    """
+    _check_threshold(threshold)
+    pairs = _similar_pairs(vectors, threshold)
+    near = (pair[np.bitwise_count(hashes[pair[:, 0]] ^ hashes[pair[:, 1]]) <= radius] for pair in pairs)
+    return _linked(len(vectors), near)
 
 
 def similar_across(first: Float32, second: Float32, threshold: float) -> Int64:
@@ -186,19 +184,9 @@ def _plain(text: str) -> str:
     return " ".join(words) or text
 
 
-def _near_pairs(hashes: NDArray[np.uint64], radius: int) -> Iterator[Int64]:
-    """Yield (E, 2) pairs of distinct hashes within the radius, from the pages that share a band."""
-    edges = np.linspace(0, HASH_BITS, radius + 2).astype(int)
-    for low, high in pairwise(edges):
-        mask = np.uint64((1 << int(high - low)) - 1)
-        band = (hashes >> np.uint64(low)) & mask
-        order = np.argsort(band, kind="stable")
-        for bucket in np.split(order, np.flatnonzero(np.diff(band[order])) + 1):
-            for place, item in enumerate(bucket[:-1]):
-                rest = bucket[place + 1 :]
-                near = rest[np.bitwise_count(hashes[rest] ^ hashes[item]) <= radius]
-                if len(near):
-                    yield np.stack([np.full(len(near), item), near], axis=1)
+def _check_threshold(threshold: float) -> None:
+    if not threshold > 0:
+        raise ValueError(f"a threshold is above 0, not {threshold}")
 
 
 def _similar_pairs(vectors: Float32, threshold: float) -> Iterator[Int64]:

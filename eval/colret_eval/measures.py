@@ -13,7 +13,7 @@ Values are per query, in the order of the qrels, so that statistics can pair the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,7 +43,8 @@ class Measure:
 
     name: str
     value: Callable[[Judged], float]
-    chance: Callable[[Int64, int], float]  # of (relevant (R,), N): expectation for a random order
+    chance: Callable[[Int64, Int64, int], float]
+    """Of (relevant (R,), those of them that are in the corpus (F,), N): expectation for a random order."""
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
@@ -74,16 +75,31 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure]) -> dict[str, F
     return {m.name: np.array([m.value(query) for query in judged], np.float64) for m in measures}
 
 
-def random_baseline(qrels: Qrels, measures: Sequence[Measure], n_pages: int) -> dict[str, Float64]:
+def random_baseline(
+    qrels: Qrels, measures: Sequence[Measure], n_pages: int, missing: Collection[str] = ()
+) -> dict[str, Float64]:
     """Return by measure name the exact expectation of a random order of the N pages, (Q,) as ``evaluate``.
 
+    Args:
+        qrels: Judgements.
+        measures: What is expected.
+        n_pages: N.
+        missing: Page keys of the qrels that are not among the N: relevant, but in no order.
+
     Raises:
-        ValueError: If a query has more relevant pages than the corpus has pages.
+        ValueError: If a query has more relevant pages in the corpus than that has pages.
     """
     relevant = [query.relevant for query in judge(qrels, {})]
-    if any(len(grades) > n_pages for grades in relevant):
+    present = [query.relevant for query in judge(without_pages(qrels, missing), {})]
+    if any(len(grades) > n_pages for grades in present):
         raise ValueError(f"a query has more relevant pages than the {n_pages} of the corpus")
-    return {m.name: np.array([m.chance(grades, n_pages) for grades in relevant], np.float64) for m in measures}
+    pairs = list(zip(relevant, present, strict=True))
+    return {m.name: np.array([m.chance(*pair, n_pages) for pair in pairs], np.float64) for m in measures}
+
+
+def without_pages(qrels: Qrels, missing: Collection[str]) -> Qrels:
+    """Return qrels of the same queries without judgements of some pages."""
+    return {query: {key: grades[key] for key in grades if key not in missing} for query, grades in qrels.items()}
 
 
 def best_ranks(qrels: Qrels, run: Run) -> Float64:
@@ -104,20 +120,20 @@ def success(k: int) -> Measure:
     return Measure(
         f"Success@{k}",
         lambda query: float(query.grades[:k].any()),
-        lambda relevant, n_pages: 1.0 - none_drawn(k, len(relevant), n_pages),
+        lambda relevant, present, n_pages: 1.0 - none_drawn(k, len(present), n_pages),
     )
 
 
 def recall(k: int) -> Measure:
     """Return Recall@k: the share of the query's relevant pages found among the first k.
 
-    Chance: the hypergeometric mean kR/N over R, so k/N for any number of relevant pages.
+    Chance: the hypergeometric mean kF/N over R, so k/N where all of them are in the corpus.
     """
     _check_cutoff(k)
     return Measure(
         f"Recall@{k}",
         lambda query: np.count_nonzero(query.grades[:k]) / max(len(query.relevant), 1),
-        lambda relevant, n_pages: min(k, n_pages) / n_pages if len(relevant) else 0.0,
+        lambda relevant, present, n_pages: min(k, n_pages) / n_pages * len(present) / max(len(relevant), 1),
     )
 
 
@@ -128,8 +144,8 @@ def reciprocal_rank(k: int) -> Measure:
     """
     _check_cutoff(k)
 
-    def chance(relevant: Int64, n_pages: int) -> float:
-        missed = [none_drawn(rank, len(relevant), n_pages) for rank in range(min(k, n_pages) + 1)]
+    def chance(relevant: Int64, present: Int64, n_pages: int) -> float:
+        missed = [none_drawn(rank, len(present), n_pages) for rank in range(min(k, n_pages) + 1)]
         return sum((missed[rank - 1] - missed[rank]) / rank for rank in range(1, len(missed)))
 
     def value(query: Judged) -> float:
@@ -151,11 +167,11 @@ def ndcg(k: int) -> Measure:
     def value(query: Judged) -> float:
         return _dcg(query.grades[:k]) / _dcg(query.relevant[:k]) if len(query.relevant) else 0.0
 
-    def chance(relevant: Int64, n_pages: int) -> float:
+    def chance(relevant: Int64, present: Int64, n_pages: int) -> float:
         if not len(relevant):
             return 0.0
         flat = _dcg(np.ones(min(k, n_pages), np.int64))
-        return float(relevant.sum()) / n_pages * flat / _dcg(relevant[:k])
+        return float(present.sum()) / n_pages * flat / _dcg(relevant[:k])
 
     return Measure(f"nDCG@{k}", value, chance)
 
@@ -163,18 +179,18 @@ def ndcg(k: int) -> Measure:
 def average_precision() -> Measure:
     """Return mAP: precision at each relevant page's rank, summed, over the number of relevant pages.
 
-    A relevant page that was not returned adds 0 (trec_eval's ``map``). Chance: given a
-    relevant page at rank r, each of the r - 1 ranks above holds one with (R - 1)/(N - 1).
+    A relevant page that was not returned adds 0 (trec_eval's ``map``). Chance: given one of
+    F relevant pages at rank r, each of the r - 1 ranks above holds one with (F - 1)/(N - 1).
     """
 
     def value(query: Judged) -> float:
         ranks = np.flatnonzero(query.grades) + 1
         return float((np.arange(1, len(ranks) + 1) / ranks).sum()) / max(len(query.relevant), 1)
 
-    def chance(relevant: Int64, n_pages: int) -> float:
+    def chance(relevant: Int64, present: Int64, n_pages: int) -> float:
         ranks = np.arange(1, n_pages + 1)
-        others = (len(relevant) - 1) / max(n_pages - 1, 1)
-        return float(((1 + (ranks - 1) * others) / ranks).mean()) if len(relevant) else 0.0
+        others = (len(present) - 1) / max(n_pages - 1, 1)
+        return float(((1 + (ranks - 1) * others) / ranks).mean()) * len(present) / max(len(relevant), 1)
 
     return Measure("mAP", value, chance)
 

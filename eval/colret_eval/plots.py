@@ -18,7 +18,7 @@ STAGES = {"ann": "ANN index"}
 
 _MANY = 50  # pages in one column that make the others too low to see
 _CHANCE_STYLE = 7
-_STAGE_STYLES = {"model": 1, "codec": 2, "prefilter": 3, "ann": 4}
+_STAGE_STYLES = {"model": 1, "codec": 2, "storage": 2, "prefilter": 3, "ann": 4}
 
 
 class Figure(NamedTuple):
@@ -42,6 +42,9 @@ def cost_figures(data: Row, measure: str) -> list[Figure]:
         x, y = Axis(label, "log"), Axis(measure)
         drawn = chart(series, x, y, f"{measure} of each system against {label}")
         note = f"{notes[what]} Bars are 95 % intervals; marks that would cover another are moved beside it."
+        unknown = [s["label"] for s in data["systems"] if measure in (s.get("measures") or {}) and not _cost(s, what)]
+        if unknown:
+            note += f" Not drawn, because their {what} was not measured: {'; '.join(unknown)}."
         if drawn:
             figures.append(Figure(f"Quality against {what}", note, drawn, key(series)))
     return figures

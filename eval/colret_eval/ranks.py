@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from colret_eval.measures import Float64, Qrels, judge, none_drawn
+from colret_eval.measures import Float64, Qrels, judge, none_drawn, without_pages
 
 
 class RankSummary(NamedTuple):
@@ -33,22 +34,25 @@ def summarise_ranks(ranks: Float64, n_pages: int) -> RankSummary:
     return RankSummary(float(np.median(known)), float(known.mean()), int(np.isinf(ranks).sum()))
 
 
-def chance_ranks(qrels: Qrels, n_pages: int) -> RankSummary:
+def chance_ranks(qrels: Qrels, n_pages: int, missing: Collection[str] = ()) -> RankSummary:
     """Return what a random order of the N pages gives as the ranks of the best relevant pages.
 
     The mean is the exact expectation, (N + 1)/(R + 1) for R relevant pages, over queries; the
     median is that of all queries' distributions together: the least rank by which the expected
-    Success@rank reaches one half. Queries without relevant pages are left out.
+    Success@rank reaches one half. Queries without relevant pages are left out; those whose relevant
+    pages are all ``missing``, page keys that are not among the N, count with N as in ``summarise_ranks``.
 
     Raises:
         ValueError: If no query has a relevant page, or one has more than N.
     """
-    counts = [n for n in (len(query.relevant) for query in judge(qrels, {})) if n]
+    pairs = zip(judge(qrels, {}), judge(without_pages(qrels, missing), {}), strict=True)
+    counts = [len(present.relevant) for query, present in pairs if len(query.relevant)]
     if not counts or max(counts) > n_pages:
         raise ValueError(f"{max(counts, default=0)} relevant pages cannot be ranked among {n_pages}")
 
     def reached(rank: int) -> bool:
         return float(np.mean([none_drawn(rank, n, n_pages) for n in counts])) <= 0.5
 
-    median = bisect.bisect_left(range(1, n_pages + 1), True, key=reached) + 1
-    return RankSummary(float(median), float(np.mean([(n_pages + 1) / (n + 1) for n in counts])), 0)
+    median = bisect.bisect_left(range(1, n_pages), True, key=reached) + 1
+    means = [min((n_pages + 1) / (n + 1), n_pages) for n in counts]
+    return RankSummary(float(median), float(np.mean(means)), counts.count(0))

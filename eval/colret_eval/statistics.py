@@ -78,11 +78,7 @@ def bootstrap_intervals(
     """Return ``bootstrap_interval`` of each column of (Q, M) values, all from the same resamples: drawn once."""
     if len(values) == 0 or len(values) != len(sources):
         raise ValueError(f"{len(values)} values need as many sources, not {len(sources)}, and at least one")
-    names, labels = np.unique(np.asarray(sources), return_inverse=True)
-    clustered = len(names) >= MIN_CLUSTERS
-    labels = labels if clustered else np.arange(len(values))
-    totals = np.zeros((labels.max() + 1, values.shape[1] + 1))
-    np.add.at(totals, labels, np.column_stack([values, np.ones(len(values))]))
+    totals, clustered = _unit_sums(np.column_stack([values, np.ones(len(values))]), sources)
     means = _resampled_means(totals, rng, n_resamples)
     tail = _expanded_tail(len(totals), (1 - level) / 2)
     low, high = np.quantile(means, [tail, 1 - tail], axis=0)
@@ -111,27 +107,33 @@ def paired_interval(
     return bootstrap_interval(differences, sources, rng, level=level, n_resamples=n_resamples)
 
 
-def randomisation_test(first: Float64, second: Float64, rng: np.random.Generator, *, n_flips: int = 10_000) -> float:
+def randomisation_test(
+    first: Float64, second: Float64, sources: Sequence[str], rng: np.random.Generator, *, n_flips: int = 10_000
+) -> float:
     """Return the two-sided p-value of the paired difference of means under random sign flips.
 
     Under the null either system may have produced either value of a query, so each
     difference is as likely with the other sign (Fisher's randomisation test; for retrieval
-    see Smucker, Allan and Carterette, CIKM 2007). Up to ``EXACT_FLIPS`` non-zero
+    see Smucker, Allan and Carterette, CIKM 2007). Differences of one document's queries rise and
+    fall together, so their sum is flipped, wherever ``bootstrap_interval`` draws documents whole:
+    single flips would find a difference where there is none several times too often. Up to ``EXACT_FLIPS`` non-zero
     differences, all patterns are tried; beyond, ``n_flips`` random ones, the observed
     pattern counted among them so that p is never 0 (Phipson and Smyth 2010).
-
-    Queries are flipped one by one. To flip documents whole, pass each system's sums per document.
 
     Args:
         first: (Q,) values of one system.
         second: (Q,) values of the other.
+        sources: Source document of each query, length Q.
         rng: Source of randomness, unused where all patterns are tried.
         n_flips: Number of random sign patterns.
 
     Raises:
-        ValueError: If the arrays differ in length.
+        ValueError: If the arrays and sources differ in length.
     """
     differences = _differences(first, second)
+    if len(differences) != len(sources):
+        raise ValueError(f"{len(differences)} values need as many sources, not {len(sources)}")
+    differences = _unit_sums(differences[:, None], sources)[0][:, 0]
     differences = differences[differences != 0]  # their sign changes nothing
     n = len(differences)
     # Sums of the same numbers in another order may differ in the last digits.
@@ -199,6 +201,16 @@ def _differences(first: Float64, second: Float64) -> Float64:
     if first.shape != second.shape:
         raise ValueError(f"paired values need one shape, not {first.shape} and {second.shape}")
     return first - second
+
+
+def _unit_sums(values: Float64, sources: Sequence[str]) -> tuple[Float64, bool]:
+    """Return the sums of (Q, M) values over what varies as one, (G, M), and whether that is documents, or queries."""
+    names, labels = np.unique(np.asarray(sources), return_inverse=True)
+    if len(names) < MIN_CLUSTERS:
+        return values, False
+    sums = np.zeros((len(names), values.shape[1]))
+    np.add.at(sums, labels, values)
+    return sums, True
 
 
 def _flipped_sums(differences: Float64, patterns: NDArray[np.int64]) -> Float64:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from colret.documents import document_id
 from colret.documents import find_documents as find_files
 from colret.errors import ColretError, DocumentError
 from colret_eval.datasets import DatasetError
@@ -40,7 +41,7 @@ class Synthesis(NamedTuple):
 
     items: list[Item]
     n_documents: int  # in the corpus
-    skipped: list[ColretError]  # documents that cannot be read, and are not in the corpus
+    skipped: list[ColretError]  # documents that cannot be read, or are there already: they are not in the corpus
 
 
 def synthesise(folder: Path, out: Path, *, limit: int | None = None, copy: bool = False) -> Synthesis:
@@ -53,8 +54,12 @@ def synthesise(folder: Path, out: Path, *, limit: int | None = None, copy: bool 
         copy: Copy the PDFs; otherwise ``pdfs/`` has symbolic links, where the system has them.
 
     Raises:
-        DatasetError: There are no PDFs, nothing in them makes a query, or ``out`` is in use.
+        DatasetError: There are no PDFs, nothing in them makes a query, or ``out`` is in use or inside ``folder``.
     """
+    if folder.resolve() in (out.resolve(), *out.resolve().parents):
+        raise DatasetError(
+            out, f"is inside {folder}, where the set's own PDFs would be found again", "name one elsewhere"
+        )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DatasetError(out, "exists already", "name another folder")
     sources, errors = find_files([folder])
@@ -63,9 +68,14 @@ def synthesise(folder: Path, out: Path, *, limit: int | None = None, copy: bool 
     files: dict[str, Path] = {}
     skipped: list[ColretError] = list(errors)
     found: list[Item] = []
+    names: dict[str, str] = {}  # by what the file holds
     for path in paths:
         name = path.relative_to(root).as_posix() if path != root else path.name
         try:
+            same = names.setdefault(document_id(path), name)
+            if same != name:
+                skipped.append(DatasetError(path, f"is the same as {same}", "nothing to do: one of them is kept"))
+                continue
             found += find_items(path, name)
             files[name] = path
         except DocumentError as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colret.errors import DocumentError
-from colret.reading import open_document
+from colret.reading import Document, open_document
 from colret.types import WHOLE_PAGE, Page, PageRef, Words
 from colret_eval.datasets.dataset import DatasetError
 
@@ -80,10 +81,12 @@ class ParquetColumn:
         if content is None and isinstance(value, dict) and value.get("path"):
             content = self._file_content(value["path"])
         if not isinstance(content, bytes):
-            raise DatasetError(
-                f"{self._file} row {row + 1}", f"has no image under {self._column!r}", "add or remove it"
-            )
+            raise DatasetError(self.where(row), f"has no image under {self._column!r}", "add or remove it")
         return content
+
+    def where(self, row: int) -> str:
+        """Return what to call ``row``, from 0, in messages, where rows are counted from 1."""
+        return f"{self._file} row {row + 1}"
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -141,12 +144,27 @@ class ImageDocument:
         """
         if number not in self.rows:
             raise IndexError(number)
+        with self._opened(number) as document:
+            return document.read_page(1, ref=ref, pixels=pixels, ocr=ocr)
+
+    def check_page(self, number: int) -> None:
+        """Refuse a page whose first bytes are no image's, without decoding it.
+
+        Raises:
+            DatasetError: There is no image, or none that can be opened.
+        """
+        with self._opened(number):
+            pass
+
+    @contextmanager
+    def _opened(self, number: int) -> Iterator[Document]:
         column, row = self.rows[number]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "page.png"  # its first bytes, not its name, say what it is
             path.write_bytes(column.image(row))
             try:
                 with open_document(path) as document:
-                    return document.read_page(1, ref=ref, pixels=pixels, ocr=ocr)
+                    yield document
             except DocumentError as error:
-                raise DatasetError(f"{self.name} page {number}", error.problem, "replace or remove it") from error
+                problem = f"{error.problem} (page {number} of {self.name!r})"
+                raise DatasetError(column.where(row), problem, "replace or remove it") from error

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from colret.errors import one_line
+
+MAIN: Final = ("Success@1", "Success@5", "Recall@10", "nDCG@10", "MRR@10")
+"""Measures of the first table; the others have one of their own."""
 
 
 def interval_cell(interval: dict[str, Any]) -> str:
@@ -17,7 +20,12 @@ def difference_cell(difference: dict[str, Any]) -> str:
     """Return a difference, its interval and p-value, and whether it is a tie."""
     numbers = (f"{difference[name]:+z.3f}" for name in ("mean", "low", "high"))
     shown = "tie " if difference["verdict"] == "tie" else ""
-    return "{}{} [{}, {}], p {:.3f}".format(shown, *numbers, difference["p_holm"])
+    return "{}{} [{}, {}], {}".format(shown, *numbers, probability(difference["p_holm"]))
+
+
+def probability(p: float) -> str:
+    """Return a p-value to three decimals: never as 0."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
 def cell(text: object) -> str:

@@ -72,7 +72,7 @@ class Judge:
         return result
 
     def _p(self, first: Float64, second: Float64) -> float:
-        return randomisation_test(first, second, np.random.default_rng(self.seed))
+        return randomisation_test(first, second, self.sources, np.random.default_rng(self.seed))
 
 
 def as_json(interval: Interval) -> dict[str, Any]:
@@ -105,9 +105,10 @@ def ranks_of(scores: Float32, relevant: Bool) -> Float64:
 
 def chance(corpus: Corpus) -> tuple[dict[str, float], dict[str, float]]:
     """Return what a random order of the pages gives: each measure, and the median and mean of ranks."""
-    n_pages = len(corpus.keys)
-    means = {m: float(v.mean()) for m, v in random_baseline(corpus.qrels, STANDARD, n_pages).items()}
-    ranks = chance_ranks(corpus.qrels, n_pages)
+    missing = {key for key, findable in zip(corpus.keys, corpus.findable.tolist(), strict=True) if not findable}
+    by_query = random_baseline(corpus.qrels, STANDARD, corpus.n_pages, missing)
+    means = {m: float(v.mean()) for m, v in by_query.items()}
+    ranks = chance_ranks(corpus.qrels, corpus.n_pages, missing)
     return means, {"median": ranks.median, "mean": ranks.mean}
 
 

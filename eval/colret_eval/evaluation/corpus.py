@@ -115,6 +115,7 @@ def open_corpus(
     Raises:
         ColretError: The index is of other settings or documents, cannot be made, or holds no pages.
     """
+    recorder.begin_set()
     store = _open_store(path, settings)
     before, noted, started = recorder.n_encoded, recorder.seconds, time.perf_counter()
     report = ingest(dataset.pdfs, store, recorder, on_progress=on_progress) if dataset.documents else None

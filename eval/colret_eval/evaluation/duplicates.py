@@ -11,19 +11,19 @@ from colret_eval.evaluation.comparison import Judge, run_of, values_of
 from colret_eval.evaluation.corpus import Corpus
 from colret_eval.leakage import (
     SharedQuery,
+    alike,
     components,
     duplicate_groups,
     identical,
     joined,
     merged_qrels,
     merged_run,
-    near_hashes,
     representatives,
     shared_queries,
     similar,
 )
 from colret_eval.matrices import Bool, Float32
-from colret_eval.measures import Float64, Int64
+from colret_eval.measures import STANDARD, Float64, Int64, Qrels, random_baseline
 from colret_eval.splits import query_groups
 
 HASH_BITS: Final = 2
@@ -50,7 +50,7 @@ def page_groups(corpus: Corpus) -> tuple[Int64, dict[str, Int64]]:
     words = [record.text if record else f"\0{place}" for place, record in enumerate(found)]
     groupings = {
         "identical words": identical([text or f"\0{place}" for place, text in enumerate(words)]),
-        "images alike": _spread(_both(near_hashes(unsigned, HASH_BITS), similar(singles, IMAGE_COSINE)), known, n),
+        "images alike": _spread(alike(singles, IMAGE_COSINE, unsigned, HASH_BITS), known, n),
         "vectors alike": _spread(similar(singles, COSINE), known, n),
     }
     return joined(*groupings.values()), groupings
@@ -104,6 +104,7 @@ def leakage(
         "thresholds": {"hash_bits": HASH_BITS, "cosine": COSINE, "image_cosine": IMAGE_COSINE},
         "n_groups": len(members),
         "n_pages_in_groups": sum(map(len, members)),
+        **_merged_chance(corpus, groups, merged),
         "groups": [
             {
                 "pages": [corpus.page(corpus.keys[page]) for page in pages],
@@ -119,6 +120,14 @@ def leakage(
         "repeated_queries": [each._asdict() for each in repeated[:_SHOWN]],
         "split": {"n_groups": len(np.unique(split)), "largest": int(np.bincount(split).max())},
     }
+
+
+def _merged_chance(corpus: Corpus, groups: Int64, merged: Qrels) -> dict[str, Any]:
+    """Return the number of pages that are searched once groups are one each, and what a random order of them gives."""
+    searched = set(groups[corpus.findable].tolist())
+    missing = {corpus.keys[group] for group in np.unique(groups).tolist() if group not in searched}
+    by_query = random_baseline(merged, STANDARD, len(searched), missing)
+    return {"n_pages_merged": len(searched), "random": {m: float(v.mean()) for m, v in by_query.items()}}
 
 
 def _with_and_without(
@@ -138,11 +147,6 @@ def _with_and_without(
         }
         for system, row in values.items()
     ]
-
-
-def _both(first: Int64, second: Int64) -> Int64:
-    """Return groups of what both groupings put together."""
-    return identical(list(zip(first.tolist(), second.tolist(), strict=True)))
 
 
 def _spread(groups: Int64, places: Int64, n: int) -> Int64:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from colret.prefilter import SMALL
+from colret_eval.evaluation.cells import probability
 from colret_eval.evaluation.systems import BASELINES, FUSED
 
 MEASURE: Final = "nDCG@10"
@@ -38,7 +40,7 @@ def _comparisons(report: dict[str, Any]) -> list[str]:
     for system in report["systems"]:
         if system["id"] in (*BASELINES, FUSED) and system["differences"]:
             difference = system["differences"][MEASURE]
-            p = f"p {difference['p_holm']:.3f}"
+            p = probability(difference["p_holm"])
             said[difference["verdict"]].append(f"{system['label']} ({_signed(difference)}, {p})")
     openings = {
         "better": f"In {MEASURE} it is better than",
@@ -51,7 +53,8 @@ def _comparisons(report: dict[str, Any]) -> list[str]:
 def _cost(report: dict[str, Any]) -> list[str]:
     if not report.get("cost"):
         return []
-    found, total = report["cost"]["bytes"], report["cost"]["latency"]["stages"][-1]
+    latency = report["cost"]["latency"]
+    found, total = report["cost"]["bytes"], latency["exact" if report["n_pages"] <= SMALL else "stages"][-1]
     return [
         f"It costs {found['on_disk_per_page'] / 1000:.0f} kB a page on disk (its vectors take "
         f"{found['ratio_to_single']:.0f} times the bytes of a single vector) and {total['p50_ms']:.0f} ms a query "
@@ -107,8 +110,8 @@ def _floor(report: dict[str, Any]) -> list[str]:
 
 
 def _synthetic(report: dict[str, Any]) -> list[str]:
-    warning = "The labels were made from headings: they favour word matches, and measure navigation instead of "
-    return [warning + "question answering."] if report["synthetic"] else []
+    warning = "The labels were made from headings and captions: do not choose a system by these figures."
+    return [warning] if report["synthetic"] else []
 
 
 def _labels(report: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where pages are lost: by the model, the codec, the prefilter or the ANN index, never in one number."""
+"""Where pages are lost: by the model, the storage, the prefilter or the ANN index, never in one number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from colret.compression import Compression
 from colret.prefilter import DEFAULT_PREFILTER
 from colret.scoring import mean_direction
 from colret.search import DEFAULT_CANDIDATES
-from colret.types import QueryEmbedding
+from colret.types import IndexSettings, QueryEmbedding
 from colret_eval.evaluation.comparison import Judge
 from colret_eval.evaluation.corpus import Corpus
 from colret_eval.evaluation.systems import FLOAT32, REFERENCE, searched_scores
@@ -39,22 +39,23 @@ def stage_losses(
         for name in (DEFAULT_PREFILTER, *OTHER_PREFILTERS)
     }
     ann = _ann(corpus, queries)
-    shares = {name: kept(stored, ranking, K) for name, ranking in searched.items()} | {"codec": kept(model, stored, K)}
+    storage, what_is_stored = _storage(corpus.store.settings)
+    shares = {name: kept(stored, ranking, K) for name, ranking in searched.items()} | {storage: kept(model, stored, K)}
     if ann:
         shares["ann"] = kept(*ann, DEFAULT_CANDIDATES)
     intervals = judge.intervals(shares)
     lost = lost_at(
         corpus.qrels,
-        [Stage("model", model, K), Stage("codec", stored, K), Stage("prefilter", searched[DEFAULT_PREFILTER], K)],
+        [Stage("model", model, K), Stage(storage, stored, K), Stage("prefilter", searched[DEFAULT_PREFILTER], K)],
     )
     counts = Counter(lost.values())
     rows = [
         _row("model", f"MaxSim of float32 vectors puts no relevant page among its first {K}", None, counts["model"]),
         _row(
-            "codec",
-            f"share of the float32 top {K} that vectors stored as {corpus.store.settings.codec} keep",
-            intervals["codec"],
-            counts["codec"],
+            storage,
+            f"share of the float32 top {K} that vectors stored as {what_is_stored} keep",
+            intervals[storage],
+            counts[storage],
         ),
         _row("prefilter", _keeps(DEFAULT_PREFILTER), intervals[DEFAULT_PREFILTER], counts["prefilter"], _small(corpus)),
         *(_row("prefilter", _keeps(name), intervals[name], None, "not what is shipped") for name in OTHER_PREFILTERS),
@@ -93,6 +94,14 @@ def _ann(corpus: Corpus, queries: Sequence[QueryEmbedding]) -> tuple[Rankings, R
         for exact in (True, False)
     )
     return flat, indexed
+
+
+def _storage(settings: IndexSettings) -> tuple[str, str]:
+    """Return the name of the stage between the model and the index, the codec only where nothing else is done."""
+    if settings.stored_dim == settings.dim and settings.pool == 1:
+        return "codec", settings.codec
+    dims = f"{settings.stored_dim} of {settings.dim} dimensions"
+    return "storage", f"{settings.codec}, {dims}, pool {settings.pool}, together,"
 
 
 def _keeps(prefilter: str) -> str:

@@ -78,7 +78,7 @@ def evaluate_set(
     say(f"{name}: measures and their intervals")
     values = {system: values_of(corpus.qrels, run_of(corpus, scores)) for system, scores in matrices.items()}
     ranks = {system: ranks_of(scores, corpus.relevant) for system, scores in matrices.items()}
-    compared = compare(values, ranks, REFERENCE, judge, len(corpus.keys))
+    compared = compare(values, ranks, REFERENCE, judge, corpus.n_pages)
     random, random_ranks = chance(corpus)
     say(f"{name}: stages, duplicates, hubs, score floor, collection size")
     stages, lost = stage_losses(corpus, scored.matrices, recorder.queries(corpus.texts[:n]), judge)
@@ -112,7 +112,7 @@ def evaluate_set(
         "index_seconds": index_seconds,
         "latency": latency._asdict(),
     }
-    cost = _costs_of_systems(n_bytes, latency, scored)
+    cost = _costs_of_systems(n_bytes, latency, scored, recorder.info.dim)
     report["systems"] = [
         {
             "id": system.id,
@@ -160,14 +160,18 @@ def _sizes(corpus: Corpus, ingested: Ingested) -> dict[str, Any]:
     }
 
 
-def _costs_of_systems(n_bytes: Bytes, latency: Latency, scored: Scored) -> dict[str, dict[str, Any]]:
-    """Return what each system keeps of a page and how long a query takes, where that is known."""
+def _costs_of_systems(n_bytes: Bytes, latency: Latency, scored: Scored, dim: int) -> dict[str, dict[str, Any]]:
+    """Return what each system keeps of a page and how long a query takes, where that is known.
+
+    ``dim`` is the encoder's D, which the index may have cut.
+    """
 
     def row(n: float, kind: str, times: Mapping[str, Any] | None) -> dict[str, Any]:
         ms = {name.removesuffix("_ms"): times[f"{name}"] for name in ("p50_ms", "p95_ms")} if times else None
         return {"bytes_per_page": n, "bytes_kind": kind, "latency_ms": ms}
 
     on_disk, single = n_bytes.on_disk_per_page, n_bytes.single_vector_per_page
+    block = 4 * dim  # a mean of float32 vectors as the encoder gives them, whatever the index keeps
     chunks = scored.chunks_per_page
     return {
         REFERENCE: row(on_disk, "on disk", latency.exact[-1]),
@@ -175,7 +179,7 @@ def _costs_of_systems(n_bytes: Bytes, latency: Latency, scored: Scored) -> dict[
         FUSED: row(on_disk, "on disk", None),
         FLOAT32: row(n_bytes.predicted_float32_per_page, "predicted", None),
         MEAN: row(single, "predicted", latency.single),
-        **({POOLED: row(single * scored.n_blocks, "predicted", None)} if scored.n_blocks else {}),
+        **({POOLED: row(block * scored.n_blocks, "predicted", None)} if scored.n_blocks else {}),
         **({CHUNK: row(4 * _CHUNK_DIM * chunks, "predicted", None)} if chunks else {}),
         **({BI: row(4 * scored.bi_dim, "predicted", None)} if scored.bi_dim else {}),
         BM25: row(n_bytes.text_per_page, "predicted", None),

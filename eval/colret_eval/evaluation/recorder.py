@@ -50,7 +50,9 @@ class RecordingEncoder:
         self._places = {text: place for place, text in enumerate(texts)}
         self._queries = _encoded(encoder, texts)
         self._means = np.stack([mean_direction(query.vectors) for query in self._queries])  # (n, D)
-        self.records: dict[str, PageRecord] = {}  # by page id
+        self.records: dict[str, PageRecord] = {}  # by page id, of the set at hand
+        self._contents: dict[str, str] = {}  # page id to what names the page's content, of the set at hand
+        self._known: dict[str, PageRecord] = {}  # by content, of all sets
         self.n_encoded = 0  # pages that the encoder itself was given
         self.seconds = 0.0  # spent on notes, which are no part of an ingest
 
@@ -59,18 +61,26 @@ class RecordingEncoder:
         """What an index must know of the encoder."""
         return self._encoder.info
 
+    def begin_set(self) -> None:
+        """Forget page ids: another set may use the same ones for other pages. What a page's content gave stays."""
+        self.records, self._contents = {}, {}
+
     def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
-        """Encode pages, or find what was kept of them; score those that are new."""
-        kept = {page.ref.page_id: self._load(page.ref.page_id) for page in pages}
-        new = [page for page in pages if kept[page.ref.page_id] is None]
+        """Encode pages, or find what was kept of their content; score those that are new."""
+        started = time.perf_counter()
+        contents = [_content(page) for page in pages]
+        kept = [self._load(content) for content in contents]
+        new = [page for page, found in zip(pages, kept, strict=True) if found is None]
+        self.seconds += time.perf_counter() - started
         encoded = self._encoder.encode_pages(new) if new else []
         self.n_encoded += len(new)
         started = time.perf_counter()
-        for page, embedding in zip(new, encoded, strict=True):
-            self._note(page, embedding)
-        self.seconds += time.perf_counter() - started
         fresh = iter(encoded)
-        return [kept[page.ref.page_id] or next(fresh) for page in pages]
+        embeddings = [found or next(fresh) for found in kept]
+        for page, content, embedding in zip(pages, contents, embeddings, strict=True):
+            self._note(page, content, embedding)
+        self.seconds += time.perf_counter() - started
+        return embeddings
 
     def encode_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
         """Encode queries with the encoder."""
@@ -86,21 +96,23 @@ class RecordingEncoder:
 
     def kept_vectors(self, page_id: str) -> Float32:
         """Return the (P, D) float32 vectors of a page that was kept on disk."""
-        found = self._load(page_id)
+        found = self._load(self._contents[page_id])
         if found is None:
             raise KeyError(page_id)
         return found.vectors
 
-    def _note(self, page: Page, embedding: PageEmbedding) -> None:
-        page_id = page.ref.page_id
-        if page_id in self.records or not len(embedding.vectors):
+    def _note(self, page: Page, content: str, embedding: PageEmbedding) -> None:
+        if not len(embedding.vectors):
             return
-        maxsim = np.concatenate([_maxsim(embedding.vectors, group) for group in self._groups()])
-        near = [(self._means @ block_means(embedding.vectors, n).T).max(axis=1) for n in BLOCKS]
-        n_vectors = len(embedding.vectors)
-        if self._folder is not None:
-            np.savez(self._file(page_id), vectors=embedding.vectors, boxes=embedding.boxes)
-        self.records[page_id] = PageRecord(page.words.text, page.image_hash, n_vectors, maxsim, np.stack(near))
+        if content not in self._known:
+            maxsim = np.concatenate([_maxsim(embedding.vectors, group) for group in self._groups()])
+            near = np.stack([(self._means @ block_means(embedding.vectors, n).T).max(axis=1) for n in BLOCKS])
+            n_vectors = len(embedding.vectors)
+            if self._folder is not None:
+                np.savez(self._file(content), vectors=embedding.vectors, boxes=embedding.boxes)
+            self._known[content] = PageRecord(page.words.text, page.image_hash, n_vectors, maxsim, near)
+        self._contents[page.ref.page_id] = content
+        self.records[page.ref.page_id] = self._known[content]
 
     def _groups(self) -> Iterator[list[Float32]]:
         """Yield the vectors of some queries at a time, so that their products with a page stay small."""
@@ -113,15 +125,24 @@ class RecordingEncoder:
         if group:
             yield group
 
-    def _load(self, page_id: str) -> PageEmbedding | None:
-        if self._folder is None or page_id not in self.records:
+    def _load(self, content: str) -> PageEmbedding | None:
+        if self._folder is None or content not in self._known:
             return None
-        with np.load(self._file(page_id)) as arrays:
+        with np.load(self._file(content)) as arrays:
             return PageEmbedding(arrays["vectors"], arrays["boxes"])
 
-    def _file(self, page_id: str) -> Path:
-        name = hashlib.sha256(page_id.encode("utf-8", "surrogatepass")).hexdigest()
-        return (self._folder or Path()) / f"{name[:32]}.npz"
+    def _file(self, content: str) -> Path:
+        return (self._folder or Path()) / f"{content}.npz"
+
+
+def _content(page: Page) -> str:
+    """Return a name for all that an encoder sees of a page: page ids are not enough, two sets may share one."""
+    digest = hashlib.sha256(page.words.boxes.tobytes())
+    image = b"" if page.image is None else page.image.tobytes()
+    size = None if page.image is None else page.image.size
+    digest.update(repr((page.words.texts, page.width, page.height, page.image_hash, size)).encode())
+    digest.update(image)
+    return digest.hexdigest()[:32]
 
 
 def _encoded(encoder: Encoder, texts: Sequence[str]) -> list[QueryEmbedding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,7 +96,8 @@ def evaluate_sets(
     """
     started = time.monotonic()
     several = len(sets) > 1
-    every = [*sets, _union(sets)] if several else list(sets)
+    every = [replace(each, findings=_within(each)) for each in sets]
+    every += [_union(every)] if several else []
     texts = list(dict.fromkeys(text for each in sets for text in _texts(each.dataset)))
     recorder = RecordingEncoder(encoder, texts, scratch if several else None)
     settings = settings_for(encoder.info, options.codec, dim=options.dim, pool=options.pool)
@@ -117,11 +119,26 @@ def _texts(dataset: Dataset) -> Iterator[str]:
     yield from dataset.no_answer.values()
 
 
+def _within(checked: Checked) -> list[Finding]:
+    """Return the findings with files as the set names them: where it lies on this machine tells readers nothing."""
+    folder = str(checked.dataset.folder)
+    return [
+        finding._replace(
+            where=checked.dataset.name if finding.where == folder else finding.where.replace(folder + os.sep, ""),
+            problem=finding.problem.replace(folder + os.sep, ""),
+        )
+        for finding in checked.findings
+    ]
+
+
 def _union(sets: Sequence[Checked]) -> Checked:
     try:
-        return Checked(union([each.dataset for each in sets]), [f for each in sets for f in each.findings])
+        merged = union([each.dataset for each in sets])
     except ValueError as error:
         raise DatasetError(sets[0].dataset.name, "is the name of two sets", "rename one of the folders") from error
+    if merged.name in {each.dataset.name for each in sets}:
+        raise DatasetError(merged.name, "is what all sets together are called", "rename that folder")
+    return Checked(merged, [f._replace(where=f"{each.dataset.name}/{f.where}") for each in sets for f in each.findings])
 
 
 def _head(encoder: Encoder, settings: IndexSettings) -> dict[str, Any]:

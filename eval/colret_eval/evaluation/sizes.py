@@ -24,7 +24,7 @@ _EXTRAPOLATED = 5  # sizes beyond N
 
 def collection_sizes(corpus: Corpus, matrices: Mapping[str, Float32], judge: Judge) -> dict[str, Any]:
     """Return the ``collection_size`` of a report: Success@1 against the number of pages, for whole rankings."""
-    sizes = size_grid(len(corpus.keys))
+    sizes = size_grid(corpus.n_pages)
     return {
         "k": 1,
         "sizes": sizes,
@@ -36,9 +36,9 @@ def collection_sizes(corpus: Corpus, matrices: Mapping[str, Float32], judge: Jud
 
 
 def _curves(corpus: Corpus, scores: Float32, sizes: list[int], judge: Judge) -> dict[str, Any]:
-    placed = placements(scores, corpus.relevant, corpus.documents)
+    placed = placements(scores, corpus.relevant, corpus.documents, corpus.findable)
     reach = min(each.n_relevant + 2 * each.n_distractors for each in placed)
-    beyond = np.unique(np.linspace(len(corpus.keys), reach, _EXTRAPOLATED + 1).astype(int))[1:].tolist()
+    beyond = np.unique(np.linspace(corpus.n_pages, reach, _EXTRAPOLATED + 1).astype(int))[1:].tolist()
     return {
         "random": _means(success_curve(placed, sizes, 1), judge),
         "hardest": _means(success_curve(placed, sizes, 1, hardest=True), judge),
@@ -52,13 +52,18 @@ def both_directions(
 ) -> list[dict[str, Any]]:
     """Return the ``directions`` of a report; ``n_tokens`` is (Q,), of each query."""
     documents = corpus.documents
+    present = corpus.relevant & corpus.findable
     rows = []
     for system, scores in _whole(matrices):
         own = scores[: len(corpus.query_ids)]
         tokens = n_tokens if system in _SUMS else None
+        to_page, to_text = text_to_page(own, corpus.relevant), page_to_text(own, corpus.relevant, tokens)
+        # Labelled pages that are not searched are no candidates: they are never found, nor would chance find them.
+        to_page = replace(to_page, matches=present.sum(axis=1)[to_page.items], n_candidates=corpus.n_pages)
+        to_text = replace(to_text, matches=present.sum(axis=0)[to_text.items])
         for name, direction, sources in (
-            ("text_to_page", text_to_page(own, corpus.relevant), corpus.sources),
-            ("page_to_text", page_to_text(own, corpus.relevant, tokens), documents),
+            ("text_to_page", to_page, corpus.sources),
+            ("page_to_text", to_text, documents),
         ):
             clusters = replace(judge, sources=[sources[item] for item in direction.items.tolist()])
             rows.append(

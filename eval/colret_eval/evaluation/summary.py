@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from colret.errors import printable
-from colret_eval.evaluation.markdown import MAIN
+from colret_eval.evaluation.cells import MAIN
 
 
 def summary(report: dict[str, Any]) -> str:

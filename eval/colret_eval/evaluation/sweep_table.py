@@ -6,6 +6,8 @@ from typing import Any
 
 from colret_eval.evaluation.cells import difference_cell, interval_cell, table
 from colret_eval.evaluation.headline import MEASURE
+from colret_eval.explanations import resampling
+from colret_eval.synth import WORTH
 
 
 def sweep_markdown(report: dict[str, Any]) -> str:
@@ -32,13 +34,15 @@ def sweep_markdown(report: dict[str, Any]) -> str:
     lines = [
         f"# Sweep of {found['name']}: {found['n_queries']:,} queries, N = {found['n_pages']:,} pages",
         "",
-        f"A random order has {MEASURE} {report['random'][MEASURE]:.3f}. In brackets: 95 % intervals; a tie is a "
+        f"A random order has {MEASURE} {report['random'][MEASURE]:.3f}. In brackets: 95 % intervals. "
+        f"{resampling(report['rows'][0]['measures'][MEASURE])} A tie is a "
         "difference whose interval holds 0 or whose Holm-corrected p-value is .05 or more. Bytes are those of the "
         "vectors' codes and of what the prefilter reads. Milliseconds are MaxSim with every page in "
         "memory where C is -, and else a search of the index; neither encodes the query. "
         "Product quantisation (pq) is not shipped, and timed on the float32 vectors that its codes stand for. "
         "Pareto: no other row of its kind is as good for fewer bytes, or milliseconds.",
         "",
+        *([f"**Synthetic labels.** {WORTH}", ""] if found["synthetic"] else []),
         *table(head, rows),
     ]
     return "\n".join(lines) + "\n"

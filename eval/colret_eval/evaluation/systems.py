@@ -53,7 +53,7 @@ SYSTEMS: Final = (
     System(MEAN, "single vector, mean", "One vector a page, the mean of its stored vectors, against the query's mean."),
     System(
         POOLED,
-        "single vectors, best pooling",
+        "single vectors, pooling chosen on these queries",
         f"The nearest of a page's block means, {', '.join(map(str, BLOCKS[:-1]))} or {BLOCKS[-1]} of them: whichever "
         "number does best on these very queries, which flatters this baseline.",
     ),
