@@ -18,6 +18,7 @@ from colret_eval.collection_size import (
     size_grid,
     success_curve,
 )
+from colret_eval.evaluation.sizes import _believable
 from colret_eval.matrices import from_run, page_order, relevant_pages
 from colret_eval.measures import Qrels, Run, evaluate, recall, success
 from tests.toy import gallery
@@ -211,3 +212,15 @@ def test_errors() -> None:
             extrapolated_success(placed, [size])
     with pytest.raises(ValueError, match="no queries"):
         half_size([])
+
+
+def test_an_extrapolation_is_a_share_that_never_rises_and_ends_where_it_says_nothing() -> None:
+    at = [(0.5, 0.4, 0.6), (0.45, 0.2, 0.68), (0.47, 0.25, 0.7), (-0.1, -0.3, 0.1), (0.3, -0.9, 1.4), (0.2, 0.1, 0.3)]
+    intervals = [{"mean": mean, "low": low, "high": high} for mean, low, high in at]
+    found = _believable([20, 30, 40, 50, 60], intervals)
+    assert found["sizes"] == [20, 30, 40]
+    assert [(each["mean"], each["low"], each["high"]) for each in found["success"]] == [
+        (0.45, 0.2, 0.68),
+        (0.45, 0.25, 0.7),
+        (0.0, 0.0, 0.1),
+    ]

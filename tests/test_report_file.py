@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,16 @@ def test_a_file_is_replaced_as_a_whole_or_stays(tmp_path: Path) -> None:
     write_text(link, "new")
     assert (path.read_text(), link.is_symlink()) == ("new", True)
     assert {each.name for each in tmp_path.iterdir()} == {"report.json", "link"}
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_text)
+        write_text(pipe, "text")
+        assert read.result(timeout=30) == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_folder_is_replaced_as_a_whole_or_stays(tmp_path: Path) -> None:

@@ -47,8 +47,12 @@ def index() -> None:
     show_default=True,
     help="What is kept of each vector, and how they are walked.",
 )
-@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="Clusters of vectors.  [default: square root of pages]")
-@click.option("--nprobes", type=click.IntRange(1, 1_000_000), help="Clusters that a query looks into.  [default: measured]")
+@click.option(
+    "--partitions", type=click.IntRange(1, 1_000_000), help="Clusters of vectors.  [default: square root of pages]"
+)
+@click.option(
+    "--nprobes", type=click.IntRange(1, 1_000_000), help="Clusters that a query looks into.  [default: measured]"
+)
 @click.option(
     "--refine",
     type=click.IntRange(1, 1000),

@@ -118,11 +118,11 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         ReportError: If it cannot be written.
     """
-    path = Path(os.path.realpath(path))  # a link stays one
     with _naming_failure(path):
         if path.exists() and not path.is_file():  # a pipe or device has nothing to keep
             path.write_text(text, encoding="utf-8", newline="\n")
             return
+        path = Path(os.path.realpath(path))  # a link stays one
         new = path.with_name(f".{path.name[:100]}.{os.getpid()}.new")
         try:
             new.write_text(text, encoding="utf-8", newline="\n")

@@ -9,6 +9,7 @@ from colret_eval.evaluation.cells import probability
 from colret_eval.evaluation.systems import BASELINES, FUSED
 
 MEASURE: Final = "nDCG@10"
+FEW_QUERIES: Final = 20
 _CHANCE, _TIMES = 0.001, 2.0  # of a hub worth a sentence: at most, and at least so many times the expectation
 
 
@@ -16,6 +17,7 @@ def headline(report: dict[str, Any]) -> list[str]:
     """Return what a set's report shows, the most important first."""
     return [
         *_synthetic(report),
+        *_few(report),
         _main(report),
         *_comparisons(report),
         *_cost(report),
@@ -24,6 +26,17 @@ def headline(report: dict[str, Any]) -> list[str]:
         *_hubs(report),
         *_floor(report),
         *_labels(report),
+    ]
+
+
+def _few(report: dict[str, Any]) -> list[str]:
+    n = report["n_queries"]
+    if n >= FEW_QUERIES:
+        return []
+    asked = "There is one query" if n == 1 else f"There are only {n} queries"
+    return [
+        f"{asked}: too few to tell systems apart. Where all outcomes are alike, an interval has no width because it "
+        "has seen nothing else, and not because the figure is sure."
     ]
 
 

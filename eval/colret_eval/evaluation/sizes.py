@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from colret_eval.collection_size import extrapolated_success, half_size, placements, size_grid, success_curve
+from colret_eval.collection_size import HalfSize, extrapolated_success, half_size, placements, size_grid, success_curve
 from colret_eval.directions import page_to_text, text_to_page
 from colret_eval.evaluation.comparison import Judge
 from colret_eval.evaluation.corpus import Corpus
@@ -20,6 +20,7 @@ CUTOFFS: Final = (1, 5, 10)
 
 _SUMS = (REFERENCE, FLOAT32, BM25)  # scores that grow with the number of a query's tokens
 _EXTRAPOLATED = 5  # sizes beyond N
+_WIDEST = 0.5  # interval of an extrapolation that is worth printing
 
 
 def collection_sizes(corpus: Corpus, matrices: Mapping[str, Float32], judge: Judge) -> dict[str, Any]:
@@ -39,12 +40,43 @@ def _curves(corpus: Corpus, scores: Float32, sizes: list[int], judge: Judge) -> 
     placed = placements(scores, corpus.relevant, corpus.documents, corpus.findable)
     reach = min(each.n_relevant + 2 * each.n_distractors for each in placed)
     beyond = np.unique(np.linspace(corpus.n_pages, reach, _EXTRAPOLATED + 1).astype(int))[1:].tolist()
+    further = _believable(beyond, _means(extrapolated_success(placed, [corpus.n_pages, *beyond]), judge))
+    random = _means(success_curve(placed, sizes, 1), judge)
     return {
-        "random": _means(success_curve(placed, sizes, 1), judge),
+        "random": random,
         "hardest": _means(success_curve(placed, sizes, 1, hardest=True), judge),
-        "extrapolated": {"sizes": beyond, "success": _means(extrapolated_success(placed, beyond), judge)},
-        "half": half_size(placed)._asdict(),
+        "extrapolated": further,
+        "half": _half(half_size(placed), corpus.n_pages, random[-1]["mean"], further),
     }
+
+
+def _half(found: HalfSize, n_pages: int, at_n: float, further: dict[str, Any]) -> dict[str, Any]:
+    """Return the half size, unless it lies where the extrapolation says nothing any more."""
+    sizes, means = [n_pages, *further["sizes"]], [at_n, *(each["mean"] for each in further["success"])]
+    if found.size is not None and found.size <= sizes[-1]:
+        return found._asdict()
+    return found._replace(size=None, furthest=sizes[-1], at_furthest=means[-1])._asdict()
+
+
+def _believable(sizes: list[int], intervals: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return an extrapolated curve as far as it says anything, made a share that never rises with size.
+
+    The estimator is unbiased and no probability: its error makes single means leave [0, 1] and rise.
+
+    Args:
+        sizes: Beyond N.
+        intervals: At N, where the curve is known, and at each of ``sizes``.
+    """
+    curve: list[dict[str, Any]] = []
+    before = intervals[0]["mean"]
+    for interval in intervals[1:]:
+        mean = before = min(max(interval["mean"], 0.0), before)
+        low, high = (min(max(interval[end], 0.0), 1.0) for end in ("low", "high"))
+        low, high = min(low, mean), max(high, mean)
+        if high - low > _WIDEST:
+            break
+        curve.append(interval | {"mean": mean, "low": low, "high": high})
+    return {"sizes": sizes[: len(curve)], "success": curve}
 
 
 def both_directions(
