@@ -13,7 +13,7 @@ from colret_eval.bench.rivals import Variant
 
 EXACT = "exact"
 _SWEEP = {
-    "binary": (10, 20, 50, 100, 200, 500),
+    "binary": (10, 20, 50, 100, 200, 500, 1000),
     "sketch": (100, 500),
     "single+binary": (20, 100),
     "single": (100, 500, 2000),
