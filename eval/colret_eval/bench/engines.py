@@ -75,7 +75,9 @@ def version(name: str, python: str) -> tuple[str, str]:
 
 
 def _without_room(name: str, n_pages: int, work: Path) -> str:
-    """Return that the disk is too small for an engine, or nothing."""
+    """Return that an engine takes too long to build, or that the disk is too small for it, or nothing."""
+    if n_pages > (most := RIVALS[name].most_pages):
+        return f"not tried: it takes too long to build over more than {most:,} pages"
     needed, free = n_pages * N_VECTORS * DIM * 4 * RIVALS[name].disk, shutil.disk_usage(work).free
     return f"not tried: it needs {needed / 1e9:.0f} GB of disk, {free / 1e9:.0f} are free" if needed > free else ""
 

@@ -66,13 +66,14 @@ class Engine(NamedTuple):
     distribution: str
     disk: float  # bytes it takes, with room to spare, for each byte of float32 vectors
     options: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    most_pages: int = 2**31  # that it can be built over in the time that anyone would wait
 
 
 RIVALS = {
     "colret": Engine("own:Colret", "colret", 0.4),
     "colret-float16": Engine("own:Colret", "colret", 0.7, {"codec": "float16"}),
     "lancedb": Engine("lance:LanceDB", "lancedb", 1.3),
-    "lancedb-hnsw": Engine("lance:LanceDB", "lancedb", 1.6, {"graph": True}),
+    "lancedb-hnsw": Engine("lance:LanceDB", "lancedb", 1.6, {"graph": True}, most_pages=2000),
     "qdrant-edge": Engine("qdrant:QdrantEdge", "qdrant-edge-py", 1.5),
     "fast-plaid": Engine("plaid:FastPlaid", "fast-plaid", 1.0),
 }
