@@ -64,7 +64,13 @@ def quantize(vectors: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArr
 
 def int8_scale(vectors: NDArray[np.float32]) -> np.float32:
     """Return the step that lets int8 just hold the largest component of ``vectors``."""
-    return np.float32(max(float(np.abs(vectors).max(initial=0.0)), 1e-12) / 127.0)
+    return np.float32(int8_scales(vectors.reshape(1, -1))[0])
+
+
+def int8_scales(vectors: NDArray[np.float32]) -> Float32:
+    """Return ``int8_scale`` of each row of (n, D) vectors, (n,) float32."""
+    largest = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float64)
+    return np.asarray(np.maximum(largest, 1e-12) / 127, np.float32)
 
 
 def maxsim(query: Float32, pages: Multivectors, *, rows: Int64 | None = None, device: str = "cpu") -> Float32:
@@ -151,8 +157,7 @@ def _check(query: Float32, pages: Multivectors, rows: Int64 | None) -> None:
 
 
 def _maxima_of_codes(query: Float32, pages: Multivectors, rows: Int64 | None) -> Float32:
-    largest = np.maximum(np.abs(query).max(axis=1).astype(np.float64), 1e-12)
-    token_scales = np.asarray(largest / 127, np.float32)  # int8_scale of each
+    token_scales = int8_scales(query)
     codes = quantize(query, token_scales[:, None])  # (T, D)
     scales = pages.scales if rows is None else pages.scales[rows]
     return best_products(codes, pages, rows).astype(np.float32) * scales[:, None] * token_scales

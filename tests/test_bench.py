@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from colret.compaction import bytes_below
 from colret.encoders.text import TextEncoder
 from colret.scoring import normalize_rows
 from colret.types import Boxes, Float32
 from colret_eval.bench import engines, kernels, report, storage
 from colret_eval.bench.__main__ import main
-from colret_eval.bench.clock import Elapsed, TimedIterator, bytes_below, milliseconds, peak_memory
+from colret_eval.bench.clock import Elapsed, TimedIterator, milliseconds, peak_memory
 from colret_eval.bench.comparators import Muvera
 from colret_eval.bench.comparison import Row, against, frontier
 from colret_eval.bench.corpora import COPIES, DIM, KINDS, N_TOKENS, N_VECTORS, Kind, corpus, load_queries, prepare

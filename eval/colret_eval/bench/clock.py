@@ -65,8 +65,3 @@ def peak_memory() -> int:
     import sys
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files in ``folder``."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

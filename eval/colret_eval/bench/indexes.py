@@ -10,10 +10,10 @@ import numpy as np
 
 import colret
 from colret.compression import Compression
+from colret.fitting import fit_to
 from colret.ingest import COMMIT_PAGES
 from colret.prefilter import prepare
-from colret.projection import fit
-from colret.settings import COARSE_CODECS, settings_for
+from colret.settings import settings_for
 from colret.store import PageStore
 from colret.types import (
     Codec,
@@ -70,7 +70,7 @@ def write_index(
         if settings.projected:
             rotation = np.eye(settings.dim, dtype=np.float32)  # fits no direction before another
             source = rotation if sample is None or settings.stored_dim == settings.dim else sample
-            store.put_projection(fit(source, settings.stored_dim, balance=settings.codec in COARSE_CODECS))
+            fit_to(store, [source])
         compression = Compression(pool, store.projection())
         for start in range(0, n_pages, COMMIT_PAGES):
             some = enumerate(itertools.islice(pages, COMMIT_PAGES), start)

@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colret.codecs import bytes_per_vector
+from colret.compaction import BOX_BYTES, bytes_below
 from colret.search import rank
 from colret.types import Codec, EncoderInfo, Float32, PageEmbedding, PageRef
-from colret_eval.bench.clock import bytes_below
 from colret_eval.bench.indexes import as_query, page_number, write_index
 from colret_eval.bench.real import RealVectors
 from colret_eval.bench.reference import DEPTH, Reference, kept_at, top
 from colret_eval.measures import Float64, evaluate, ndcg
 from colret_eval.statistics import paired_interval
-
-BOX_BYTES = 8  # of each vector
 
 
 class Storing(NamedTuple):

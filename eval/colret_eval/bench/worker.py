@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from colret.compaction import bytes_below
 from colret.types import Float32
-from colret_eval.bench.clock import Elapsed, Stopwatch, TimedIterator, bytes_below, milliseconds, peak_memory
+from colret_eval.bench.clock import Elapsed, Stopwatch, TimedIterator, milliseconds, peak_memory
 from colret_eval.bench.corpora import Kind, corpus, load_queries
 from colret_eval.bench.reference import DEPTH
 from colret_eval.bench.rivals import Rival, TellsExact, Variant, load_rival

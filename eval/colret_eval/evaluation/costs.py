@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from colret.compaction import BOX_BYTES
+from colret.compaction import BOX_BYTES, bytes_below
 from colret.encoders import Encoder
 from colret.prefilter import DEFAULT_PREFILTER, Prefilter
 from colret.search import DEFAULT_CANDIDATES, StageSeconds, embed, rank, single_vector_rank
 from colret.signatures import FOLDER, open_signatures
 from colret.store import PageStore
-from colret_eval.bench.clock import Elapsed, Stopwatch, bytes_below, milliseconds
+from colret_eval.bench.clock import Elapsed, Stopwatch, milliseconds
 from colret_eval.evaluation.corpus import Corpus, Ingested
 from colret_eval.storage import predicted_bytes
 
