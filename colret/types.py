@@ -98,6 +98,7 @@ class Page:
     words: Words
     image: Image | None  # RGB, as displayed; None when nothing needs pixels
     image_hash: int  # 64-bit perceptual hash
+    ocr: bool = False  # whether the words were read from the image
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,16 @@ TOPICS = {
 """Sentences that no encoder should confuse."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--prove", action="store_true", help="run the long form of tests that have one: make prove")
+
+
+@pytest.fixture(scope="session")
+def proving(request: pytest.FixtureRequest) -> bool:
+    """Whether tests run in their long form."""
+    return bool(request.config.getoption("--prove"))
+
+
 @pytest.fixture(scope="session")
 def embedded() -> TextEncoder:
     """The encoder that comes with the installation, in float32 so that every machine agrees."""
