@@ -26,6 +26,7 @@ class PdfSpec:
     crop: Box | None = None
     rotate: int = 0
     image: Image.Image | None = None  # fills the media box, as in a scan
+    image_in_form: bool = False  # as some scanners wrap it
 
 
 def text(words: str, x: float, y: float, size: float = 24) -> str:
@@ -58,6 +59,9 @@ def build_pdf(pages: Sequence[PdfSpec]) -> bytes:
             content = f"q {right - left} 0 0 {top - bottom} {left} {bottom} cm /Im1 Do Q\n" + content
             resources += f" /XObject << /Im1 {number + 2} 0 R >>"
             objects[number + 2] = _image(page.image)
+            if page.image_in_form:
+                objects[number + 3] = objects[number + 2]
+                objects[number + 2] = _form_around(number + 3)
         crop = "" if page.crop is None else f"/CropBox [{_numbers(page.crop)}]"
         objects[number] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox [{_numbers(page.media)}] {crop} /Rotate {page.rotate}"
@@ -79,6 +83,12 @@ def _image(image: Image.Image) -> bytes:
         f" /ColorSpace {space} /BitsPerComponent 8 /Filter /DCTDecode"
     )
     return _stream(entries, data.getvalue())
+
+
+def _form_around(image: int) -> bytes:
+    """Return a form that draws the image object of that number."""
+    resources = f"/Resources << /XObject << /Im1 {image} 0 R >> >>"
+    return _stream(f"/Type /XObject /Subtype /Form /BBox [0 0 1 1] {resources}", b"/Im1 Do")
 
 
 def _stream(entries: str, data: bytes) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,11 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from PIL import Image
 
 from colret import ocr
 from colret.errors import DocumentError, ModelError
-from colret.ocr import is_blank, ocr_pixels, ocr_words, place_words
+from colret.line_words import place_words
+from colret.ocr import is_blank, ocr_pixels, ocr_words
 from colret.render import PdfFile
 from colret.types import Words
 from colret.words import text_layer_words
@@ -96,6 +100,83 @@ def test_boxes_on_a_strip_are_shares_of_the_strip(page: tuple[Image.Image, Words
     assert 90 + top * bottom == pytest.approx(read.boxes[first[1], 1] / 65535 * 600, abs=6)
 
 
+TURNS: dict[int, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    90: lambda boxes: np.stack([boxes[:, 1], 1 - boxes[:, 2], boxes[:, 3], 1 - boxes[:, 0]], axis=1),
+    180: lambda boxes: 1 - boxes[:, [2, 3, 0, 1]],
+    270: lambda boxes: np.stack([1 - boxes[:, 3], boxes[:, 0], 1 - boxes[:, 1], boxes[:, 2]], axis=1),
+}
+"""Where boxes are, as shares of the page, after it was turned counter-clockwise."""
+
+
+@pytest.fixture(scope="module")
+def scan(proving: bool) -> tuple[Image.Image, Words]:
+    """Return a page that was scanned, or its first lines, and the words on it."""
+    path = Path(__file__).parents[1] / "examples" / "scanned_plan_page.pdf"
+    with PdfFile(path, "scan") as pdf, pdf.page(1) as loaded:
+        image = loaded.render(ocr_pixels(loaded.width, loaded.height))
+    if not proving:
+        image = image.crop((0, 100, 700, 240))
+    return image, ocr_words(image)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_a_scan_that_was_turned_is_read_the_way_it_should_be_held(
+    scan: tuple[Image.Image, Words], turn: int, proving: bool
+) -> None:
+    image, upright = scan
+    turned = ocr_words(image.rotate(turn, expand=True))
+    assert len(upright.texts) > (350 if proving else 25)
+    assert turned.texts == upright.texts
+    assert turned.boxes / 65535 == pytest.approx(TURNS[turn](upright.boxes / 65535), abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("quads", "scores", "turn"),
+    [
+        ([(300, 20), (250, 20), (200, 20)], (0.99, 0.97, 0.9), 0),
+        ([(300, 20), (250, 20), (200, 20)], (0.6, 0.65, 0.55), 180),
+        ([(20, 300), (20, 250), (200, 20)], (0.99, 0.97, 0.9), 90),
+        ([(20, 300), (20, 250), (200, 20)], (0.6, 0.65, 0.9), 270),
+        ([(20, 100), (300, 20), (300, 20)], (0.9, 0.99, 0.99), 0),  # the name of an axis
+    ],
+)
+def test_what_a_page_is_suspected_of(quads: list[tuple[int, int]], scores: tuple[float, ...], turn: int) -> None:
+    boxes = [[(0, 0), (width, 0), (width, height), (0, height)] for width, height in quads]
+    result = SimpleNamespace(txts=("eleven char",) * len(quads), boxes=boxes, scores=scores, word_results=())
+    reading = ocr._read(lambda *_, **__: result, Image.new("RGB", (400, 400)), 0)
+    assert reading.suspected_turn == turn
+
+
+def test_a_page_that_no_turn_makes_better_is_read_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = [(0, 0), (90, 0), (90, 20), (0, 20)]
+    asked = []
+
+    def engine(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], **_: object) -> SimpleNamespace:
+        asked.append(pixels.shape)
+        return SimpleNamespace(txts=(f"reading {len(asked)}",), boxes=[box], scores=(0.6,), word_results=())
+
+    monkeypatch.setattr(ocr, "_engine", lambda: engine)
+    image = Image.new("RGB", (100, 80), "white")
+    image.putpixel((5, 5), (0, 0, 0))
+    assert ocr_words(image).texts == ("reading", "1")
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("stated", "threads"), [("1", 1), ("3", 3), ("64", 4)])
+def test_threads_are_those_that_the_environment_grants(
+    monkeypatch: pytest.MonkeyPatch, stated: str, threads: int
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", stated)
+    assert ocr._threads() == threads
+
+
+@pytest.mark.parametrize("stated", ["", "0", "many"])
+def test_threads_are_as_many_as_cores_where_nothing_is_stated(monkeypatch: pytest.MonkeyPatch, stated: str) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", stated)
+    assert 1 <= ocr._threads() <= 4
+
+
 def test_a_failure_of_the_engine_names_the_page(
     page: tuple[Image.Image, Words], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +214,17 @@ def test_an_engine_without_its_models_is_an_error_that_helps(
             ocr_words(page[0])
 
 
+def test_an_engine_that_cannot_be_loaded_is_an_error_that_helps(
+    page: tuple[Image.Image, Words], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = find_spec("rapidocr")
+    monkeypatch.setattr(ocr, "_engine", ocr._engine.__wrapped__)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: spec)
+    monkeypatch.setitem(sys.modules, "rapidocr", None)  # its import now raises ImportError
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        ocr_words(page[0])
+
+
 LINE = "Net sales 2,023"
 QUAD = np.array([[10, 20], [160, 20], [160, 40], [10, 40]], float)  # 10 pixels for each of 15 characters
 
@@ -156,6 +248,15 @@ def test_the_words_of_a_line_are_placed(placed: bool) -> None:
 def test_the_words_of_a_line_are_those_of_its_text(line: str, placed: bool) -> None:
     words = list(place_words(line, cells(line.replace("\u3000", " ")) if placed else [], QUAD))
     assert [word for word, _ in words] == line.split()
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_letters_of_scripts_without_spaces_are_words_in_their_places(placed: bool) -> None:
+    line = "電源AB-12を"
+    quad = np.array([[10, 20], [90, 20], [90, 40], [10, 40]], float)
+    words = list(place_words(line, cells(line) if placed else [], quad))
+    assert [word for word, _ in words] == ["電", "源", "AB-12", "を"]
+    assert [points[:, 0].min() for _, points in words] == pytest.approx([10, 20, 30, 80])
 
 
 def test_a_tilted_line_is_divided_along_its_edges() -> None:
