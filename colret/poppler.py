@@ -11,7 +11,7 @@ import pdf2image
 from pdf2image import exceptions
 from PIL import Image
 
-_SECONDS = 60  # for one call of poppler: a page, or the list of all pages
+_BLOCK_PAGES = 64  # measured by one call: a long document is measured as far as it is read
 _SAME_SIZE = 0.01  # relative difference up to which two page sizes are the same
 _FAILURES: tuple[type[Exception], ...] = (
     exceptions.PDFInfoNotInstalledError,
@@ -30,18 +30,25 @@ def poppler_available() -> bool:
 
 
 class PopplerPages:
-    """A PDF as poppler sees it: asked for a page, it gives the image or, on any doubt, nothing."""
+    """A PDF as poppler sees it: asked for a page, it gives the image or, on any doubt, nothing.
 
-    def __init__(self, path: Path, n_pages: int) -> None:
+    Args:
+        path: Of the file.
+        n_pages: Its pages, by another's count.
+        seconds: For one call of poppler: to draw a page, or to measure some.
+    """
+
+    def __init__(self, path: Path, n_pages: int, *, seconds: float) -> None:
         self._path = path
         self._n_pages = n_pages
-        self._sizes: dict[int, tuple[float, float]] | None = None
+        self._seconds = seconds
+        self._slow = False
+        self._block = 0
+        self._sizes: dict[int, tuple[float, float]] = {}  # of the pages in the block
 
     def render(self, number: int, size: tuple[int, int], points: tuple[float, float]) -> Image.Image | None:
         """Return page ``number`` in RGB at ``size`` pixels, if poppler's page measures ``points``."""
-        if self._sizes is None:
-            self._sizes = self._measure()
-        measured = self._sizes.get(number)
+        measured = self._size(number)
         if measured is None or not all(map(_same, measured, points)):
             return None
         # By resolution: poppler's options for a size mix up the sides of a rotated page. It
@@ -63,30 +70,42 @@ class PopplerPages:
                 last_page=number,
                 use_cropbox=True,
                 strict=True,  # poppler draws what it can of a broken page; PDFium draws more
-                timeout=_SECONDS,
+                timeout=self._seconds,
             )
             return cast(Image.Image, images[0].convert("RGB"))
         except exceptions.PDFPopplerTimeoutError:
-            self._sizes = {}  # slow once, slow again: leave the rest of this file to PDFium
+            self._slow = True
         except _FAILURES:
             pass
         return None
 
-    def _measure(self) -> dict[int, tuple[float, float]]:
+    def _size(self, number: int) -> tuple[float, float] | None:
+        """Return the displayed size in points of page ``number``, if poppler knows it."""
+        if self._slow:  # once, so again: the rest of this file is PDFium's
+            return None
+        first = number - (number - 1) % _BLOCK_PAGES
+        if first != self._block:
+            self._block, self._sizes = first, self._measure(first, min(first + _BLOCK_PAGES - 1, self._n_pages))
+        return self._sizes.get(number)
+
+    def _measure(self, first: int, last: int) -> dict[int, tuple[float, float]]:
         """Return the displayed size in points of each page, or nothing when the counts differ.
 
         pdfinfo lists ``Page    1 size`` (of the crop box, before rotation) and ``Page    1 rot``.
         """
         try:
             info: dict[str, object] = pdf2image.pdfinfo_from_path(
-                str(self._path), first_page=1, last_page=self._n_pages, timeout=_SECONDS
+                str(self._path), first_page=first, last_page=last, timeout=self._seconds
             )
+        except exceptions.PDFPopplerTimeoutError:
+            self._slow = True
+            return {}
         except _FAILURES:
             return {}
         if info["Pages"] != self._n_pages:
             return {}
         sizes = {}
-        for number in range(1, self._n_pages + 1):
+        for number in range(first, last + 1):
             width, x, height, *_ = (*str(info.get(f"Page {number:4d} size", "")).split(), "", "", "")
             if x == "x":
                 size = float(width), float(height)

@@ -3,7 +3,7 @@
 Poppler renders, through pdf2image, where it is installed; PDFium elsewhere and wherever
 poppler fails or sees another page than PDFium does. Sizes, words and hashes always come from
 PDFium, so that an index does not depend on what is installed. PDFium is not thread-safe: use
-this module from one thread of a process, the main one.
+this module from one thread of a process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -46,7 +46,7 @@ class PdfPage:
         """Return the page as an RGB image that fills ``max_pixels``: see ``pixels.target_size``.
 
         Raises:
-            DocumentError: No renderer could draw the page (``page_unreadable``).
+            DocumentError: There is no memory for the image (``render_memory``).
         """
         size = target_size(self.width, self.height, max_pixels)
         if self._poppler is not None:
@@ -64,7 +64,12 @@ class PdfPage:
         try:
             bitmap = pdfium.PdfBitmap.new_native(*size, pdfium_c.FPDFBitmap_BGR, rev_byteorder=True)
         except pdfium.PdfiumError as error:
-            raise _unreadable_page(self._name, "no memory for its image") from error
+            raise DocumentError(
+                self._name,
+                "there is no memory for its image",
+                "ingest again with more memory free",
+                reason="render_memory",
+            ) from error
         try:
             bitmap.fill_rect((255, 255, 255, 255), 0, 0, *size)
             place = (bitmap, self.handle, 0, 0, *size, 0, _DRAW_FLAGS)
@@ -82,21 +87,25 @@ class PdfFile:
     Args:
         path: Of the file.
         name: What to call it in messages.
+        passwords: To try if it needs one.
+        seconds: For poppler to draw one page, before PDFium has to.
 
     Raises:
         DocumentError: It cannot be opened, with the reason.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, *, passwords: Sequence[str] = (), seconds: float = 30.0) -> None:
         self._name = name
         try:
             n_bytes = path.stat().st_size
         except OSError as error:
             raise _refusal(name, pdfium_c.FPDF_ERR_FILE) from error
-        self._pdf = _load(path, name)
+        self._pdf, locked = _load(path, name, passwords)
         # A broken count may claim a million pages: there are no more than there are bytes.
         self.n_pages = min(len(self._pdf), n_bytes)
-        self._poppler = PopplerPages(path, self.n_pages) if poppler_available() else None
+        # Poppler takes a password on its command line, where everybody could read it.
+        drawn_by_poppler = poppler_available() and not locked
+        self._poppler = PopplerPages(path, self.n_pages, seconds=seconds) if drawn_by_poppler else None
         if self.n_pages < 1:
             self.close()
             raise DocumentError(
@@ -138,15 +147,24 @@ class PdfFile:
         self.close()
 
 
-def _load(path: Path, name: str) -> pdfium.PdfDocument:
-    """Open with PDFium, which takes the path as bytes: names that are not UTF-8 work too."""
-    raw = pdfium_c.FPDF_LoadDocument(os.fsencode(path), None)
-    if not raw:
+def _load(path: Path, name: str, passwords: Sequence[str]) -> tuple[pdfium.PdfDocument, bool]:
+    """Open with PDFium; return the document, and whether it took one of ``passwords``.
+
+    The path goes as bytes: names that are not UTF-8 work too.
+    """
+    code = pdfium_c.FPDF_ERR_PASSWORD
+    for password in (None, *passwords):
+        secret = None if password is None else password.encode("utf-8", "surrogateescape")
+        raw = pdfium_c.FPDF_LoadDocument(os.fsencode(path), secret)
+        if raw:
+            pdf = pdfium.PdfDocument(raw)
+            _load_forms(pdf)
+            return pdf, secret is not None
         # Also 0, "success", for some broken files: whatever is not known is a broken PDF.
-        raise _refusal(name, pdfium_c.FPDF_GetLastError())
-    pdf = pdfium.PdfDocument(raw)
-    _load_forms(pdf)
-    return pdf
+        code = pdfium_c.FPDF_GetLastError()
+        if code != pdfium_c.FPDF_ERR_PASSWORD:
+            break
+    raise _refusal(name, code, tried=bool(passwords))
 
 
 def _load_forms(pdf: pdfium.PdfDocument) -> None:
@@ -160,10 +178,12 @@ def _load_forms(pdf: pdfium.PdfDocument) -> None:
         logger.setLevel(level)
 
 
-def _refusal(name: str, code: int) -> DocumentError:
-    """Return the error for PDFium's ``code``."""
+def _refusal(name: str, code: int, *, tried: bool = False) -> DocumentError:
+    """Return the error for PDFium's ``code``; ``tried``: passwords were given."""
     if code == pdfium_c.FPDF_ERR_PASSWORD:
-        return DocumentError(name, "the PDF needs a password", "save a copy without one", reason="password_required")
+        problem = "the PDF needs another password than those given" if tried else "the PDF needs a password"
+        remedy = "give it in a --password-file, or save a copy without one"
+        return DocumentError(name, problem, remedy, reason="password_required")
     if code == pdfium_c.FPDF_ERR_SECURITY:
         return DocumentError(
             name,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pdf2image import exceptions
 from PIL import Image
 
-from colret import poppler, render
+from colret import render
 from colret.errors import DocumentError
 from colret.pixels import target_size
 from colret.poppler import poppler_available
@@ -211,8 +211,8 @@ def test_poppler_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
         (programs / program).write_text("#!/bin/sh\nexec sleep 30\n")
         (programs / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(poppler, "_SECONDS", 0.2)
-    assert image_of(path, max_pixels=400).getpixel((5, 5)) == (255, 0, 0)
+    with PdfFile(path, "a", seconds=0.2) as pdf, pdf.page(1) as page:
+        assert page.render(400).getpixel((5, 5)) == (255, 0, 0)
 
 
 def test_no_temporary_files_and_no_output(
@@ -306,3 +306,43 @@ def test_a_name_that_is_not_utf8_opens(tmp_path: Path, renderer: str) -> None:
     except OSError:
         pytest.skip("the file system takes UTF-8 names only")
     assert image_of(path, max_pixels=400).getpixel((5, 5)) == (255, 0, 0)
+
+
+LOCKED = HARD / "password_required--encrypted_hello_world_r2.pdf"
+
+
+@pytest.mark.parametrize("passwords", [["h\xf4tel"], ["wrong", "", "\xe2ge"]])
+def test_one_of_the_passwords_opens_a_file_and_poppler_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, passwords: list[str]
+) -> None:
+    monkeypatch.setattr(pdf2image, "pdfinfo_from_path", lambda *_, **__: pytest.fail("poppler was asked"))
+    monkeypatch.setattr(pdf2image, "convert_from_path", lambda *_, **__: pytest.fail("poppler was asked"))
+    with PdfFile(LOCKED, "a.pdf", passwords=passwords) as pdf, pdf.page(1) as page:
+        assert np.asarray(page.render(100_000)).min() < 50
+
+
+@pytest.mark.parametrize("passwords", [[], ["secret", "\udce9"]])
+def test_without_the_password_the_remedy_is_to_give_it(passwords: list[str]) -> None:
+    with pytest.raises(DocumentError, match="--password-file") as caught:
+        PdfFile(LOCKED, "a.pdf", passwords=passwords)
+    assert caught.value.reason == "password_required"
+    assert ("another password" in caught.value.problem) == bool(passwords)
+    assert "secret" not in str(caught.value)
+
+
+@needs_poppler
+def test_a_long_document_is_measured_only_as_far_as_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pdf_file(tmp_path, *[PdfSpec(media=(0, 0, 30, 40))] * 70)
+    measure, measured = pdf2image.pdfinfo_from_path, []
+
+    def recorded(name: str, *, first_page: int, last_page: int, timeout: float) -> Any:
+        measured.append((first_page, last_page))
+        return measure(name, first_page=first_page, last_page=last_page, timeout=timeout)
+
+    monkeypatch.setattr(pdf2image, "pdfinfo_from_path", recorded)
+    monkeypatch.setattr(render.PdfPage, "_draw", lambda *_: pytest.fail("PDFium drew in poppler's place"))
+    with PdfFile(path, "a") as pdf:
+        for number in (2, 3, 64, 70):
+            with pdf.page(number) as page:
+                assert page.render(1200).size == (30, 40)
+    assert measured == [(1, 64), (65, 70)]
