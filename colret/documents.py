@@ -1,4 +1,4 @@
-"""Find documents and say which they are: walk folders, hash contents, name paths.
+"""What a document's file is: its kind, its identity, its name as text.
 
 The identity of a document is its content, not its place: see ``document_id``.
 """
@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,12 @@ from colret.errors import DocumentError
 
 PDF_SUFFIXES = frozenset({".pdf"})
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"})
-SUPPORTED_SUFFIXES = PDF_SUFFIXES | IMAGE_SUFFIXES
+# No spreadsheets: printed, they fall apart into pages that nobody would recognise.
+OFFICE_SUFFIXES = frozenset(
+    [".doc", ".docx", ".docm", ".rtf", ".odt", ".ppt", ".pptx", ".pptm", ".odp", ".html", ".htm", ".xhtml"],
+)
+SUPPORTED_SUFFIXES = PDF_SUFFIXES | IMAGE_SUFFIXES | OFFICE_SUFFIXES
+ARCHIVE_SUFFIXES = frozenset([".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"])
 
 _ID_DIGITS = 32  # 128 bits of the sha256: collisions stay out of reach, keys stay short
 _CHUNK_BYTES = 1 << 20
@@ -28,6 +32,7 @@ _IMAGE_MARKS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"RIF
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f][0-9a-f]{2}")
+_ESCAPED = re.compile(r"\\\\|\\u(d[89a-f][0-9a-f]{2})")
 
 
 class SourceFile(NamedTuple):
@@ -38,42 +43,23 @@ class SourceFile(NamedTuple):
     mtime_ns: int
 
 
-def find_documents(paths: Sequence[Path]) -> tuple[list[SourceFile], list[DocumentError]]:
-    """Return the PDFs and images under ``paths``, each once and sorted by path, and what went wrong.
-
-    Folders are searched to any depth. Hidden entries (a leading dot) and folders that are
-    symbolic links are left out of the search, so that it ends; a path given by name is taken
-    whatever it is called. No file is opened.
-
-    Args:
-        paths: Files and folders, overlapping or not.
-
-    Returns:
-        The files, and one error for each path that is missing, is neither a PDF nor an image,
-        or cannot be listed.
-    """
-    found: dict[Path, SourceFile] = {}
-    errors: list[DocumentError] = []
-    seen_folders: set[Path] = set()
-    for path in paths:
-        root = Path(os.path.abspath(path))
-        try:
-            status = root.stat()
-        except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-            errors.append(_unusable(root, error))
-            continue
-        if stat.S_ISDIR(status.st_mode):
-            _walk(root, found, errors, seen_folders)
-        elif stat.S_ISREG(status.st_mode) and is_supported(root):
-            found[root] = SourceFile(root, status.st_size, status.st_mtime_ns)
-        else:
-            errors.append(_unsupported(root))
-    return [found[path] for path in sorted(found, key=os.fsencode)], errors
-
-
 def is_supported(path: Path) -> bool:
-    """Return whether the name of ``path`` is that of a PDF or of an image that can be read."""
+    """Return whether the name of ``path`` is that of a document that can be read."""
     return path.suffix.lower() in SUPPORTED_SUFFIXES
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether the name of ``path`` is that of an archive, which may hold documents but is not read."""
+    return path.suffix.lower() in ARCHIVE_SUFFIXES
+
+
+def is_office(path: Path) -> bool:
+    """Return whether ``path`` is to be converted to a PDF first: by its name, where its first bytes say nothing.
+
+    Raises:
+        DocumentError: It cannot be read.
+    """
+    return path.suffix.lower() in OFFICE_SUFFIXES and not _has_mark(_head(path))
 
 
 def is_pdf(path: Path) -> bool:
@@ -84,14 +70,8 @@ def is_pdf(path: Path) -> bool:
     Raises:
         DocumentError: It cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError as error:
-        raise _unusable(path, error) from error
-    if _PDF_MARK in head:
-        return True
-    return path.suffix.lower() in PDF_SUFFIXES and not head.startswith(_IMAGE_MARKS)
+    head = _head(path)
+    return _PDF_MARK in head or (path.suffix.lower() in PDF_SUFFIXES and not _has_mark(head))
 
 
 def document_id(path: Path) -> str:
@@ -102,21 +82,26 @@ def document_id(path: Path) -> str:
     """
     digest = hashlib.sha256()
     empty = True
+    check_file(path)
     try:
-        check_file(path)
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 empty = False
     except OSError as error:
-        raise _unusable(path, error) from error
+        raise unusable(path, error) from error
     if empty:
         raise _empty(path)
     return digest.hexdigest()[:_ID_DIGITS]
 
 
-def check_file(path: Path) -> None:
-    """Refuse what must not be opened as a document, without opening it.
+def id_without_content(path: str) -> str:
+    """Return the identity of a file whose content cannot be had: 32 hex digits made of its path as text."""
+    return hashlib.sha256(f"path:{path}".encode()).hexdigest()[:_ID_DIGITS]
+
+
+def check_file(path: Path) -> os.stat_result:
+    """Refuse what must not be opened as a document, without opening it; return its status.
 
     Raises:
         DocumentError: ``path`` is missing, no ordinary file (opening a FIFO would wait for
@@ -125,11 +110,17 @@ def check_file(path: Path) -> None:
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        raise _unusable(path, error) from error
-    if not stat.S_ISREG(status.st_mode) or not is_supported(path):
-        raise _unsupported(path)
+        raise unusable(path, error) from error
+    if is_archive(path):
+        raise DocumentError(display_path(path), "is an archive", "unpack it", reason="unsupported_archive")
+    if not is_supported(path):
+        raise unsupported(path)
+    if not stat.S_ISREG(status.st_mode):
+        problem = "is no ordinary file, so it is not opened"
+        raise DocumentError(display_path(path), problem, "replace or remove it", reason="unsupported_type")
     if status.st_size == 0:
         raise _empty(path)
+    return status
 
 
 def check_unchanged(source: SourceFile) -> None:
@@ -141,7 +132,7 @@ def check_unchanged(source: SourceFile) -> None:
     try:
         status = source.path.stat()
     except OSError as error:
-        raise _unusable(source.path, error) from error
+        raise unusable(source.path, error) from error
     if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
         problem = "changed while it was read"
         raise DocumentError(display_path(source.path), problem, "ingest again", reason="changed_while_read")
@@ -162,50 +153,23 @@ def display_path(path: Path) -> str:
     return text
 
 
-def _walk(folder: Path, found: dict[Path, SourceFile], errors: list[DocumentError], seen_folders: set[Path]) -> None:
-    """Add the documents under ``folder`` to ``found``, and the folders it cannot list to ``errors``."""
-    pending = [folder]
-    while pending:
-        folder = pending.pop()
-        if folder in seen_folders:
-            continue
-        seen_folders.add(folder)
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    _visit(entry, pending, found, errors)
-        except OSError as error:
-            errors.append(_unusable(folder, error))
+def path_on_disk(text: str) -> Path:
+    """Return the path that ``display_path`` wrote as ``text``."""
+    if not _ESCAPED_SURROGATE.search(text):
+        return Path(text)
+    return Path(_ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text))
 
 
-def _visit(
-    entry: os.DirEntry[str], pending: list[Path], found: dict[Path, SourceFile], errors: list[DocumentError]
-) -> None:
-    """Note one entry of a folder: a document, a folder to search, or neither."""
-    path = Path(entry.path)
-    if entry.name.startswith("."):
-        return
-    try:
-        if entry.is_dir(follow_symlinks=False):
-            pending.append(path)
-        elif is_supported(path) and entry.is_file():
-            status = entry.stat()
-            found[path] = SourceFile(path, status.st_size, status.st_mtime_ns)
-        elif is_supported(path) and not os.path.exists(path):  # a link to nothing
-            errors.append(_unusable(path, FileNotFoundError()))
-    except OSError as error:
-        errors.append(_unusable(path, error))
-
-
-def _unusable(path: Path, error: OSError | ValueError) -> DocumentError:
-    """Return the error that tells of an operating system's refusal."""
+def unusable(path: Path, error: OSError | ValueError) -> DocumentError:
+    """Return the error that tells of an operating system's refusal; ValueError: a null byte in the path."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return DocumentError(display_path(path), "no such file", "check the path", reason="missing")
     cause = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return DocumentError(display_path(path), f"cannot be read ({cause})", "check its permissions", reason="unreadable")
 
 
-def _unsupported(path: Path) -> DocumentError:
+def unsupported(path: Path) -> DocumentError:
+    """Return the error that tells of a file of another type."""
     kinds = " ".join(sorted(SUPPORTED_SUFFIXES))
     return DocumentError(
         display_path(path),
@@ -217,3 +181,15 @@ def _unsupported(path: Path) -> DocumentError:
 
 def _empty(path: Path) -> DocumentError:
     return DocumentError(display_path(path), "the file is empty", "replace or remove it", reason="empty_file")
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def _has_mark(head: bytes) -> bool:
+    return _PDF_MARK in head or head.startswith(_IMAGE_MARKS)

@@ -1,19 +1,24 @@
-"""What an ingest has to do: the files that are there, compared with what the index knows.
+"""What an ingest has to do, and the records of what it cannot do.
 
 A document is its content, so a renamed or copied file is the same document under another path,
-and a changed file is another document under the same path.
+and a changed file is another document under the same path. A file whose content cannot be had
+(a named pipe, an archive, one without permission) has a record of its own by its path, so that it
+is listed; it is looked at anew each time, and the record goes when the cause does.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
 
 import colret
-from colret.documents import SourceFile, display_path, document_id
+from colret.documents import SourceFile, id_without_content
 from colret.errors import DocumentError
 from colret.types import DocumentFile, DocumentRecord
+
+Change = Literal["new", "changed", "retried", "moved", "unchanged", "unusable", "vanished"]
+"""What has become of a path: "moved" is a path that is new for content that the index knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,97 +34,53 @@ class NewDocument:
 class Plan:
     """What is to be done, and what is to be told."""
 
-    new: list[NewDocument] = field(default_factory=list)
-    updated: list[DocumentRecord] = field(default_factory=list)  # known content, other paths or times
+    new: list[NewDocument] = field(default_factory=list)  # to be read
+    updated: list[DocumentRecord] = field(default_factory=list)  # to be written as they are; no page changes
     obsolete: list[DocumentRecord] = field(default_factory=list)  # whose last path holds other content now
-    n_unchanged: int = 0  # documents
-    n_moved: int = 0  # paths that are new for known content
+    dropped: list[DocumentRecord] = field(default_factory=list)  # whose last path is gone, or its failure is over
     flawed: list[DocumentRecord] = field(default_factory=list)  # known to be unusable, whole or in part
-    unreadable: list[DocumentError] = field(default_factory=list)
+    problems: list[DocumentError] = field(default_factory=list)
+    changes: dict[str, Change] = field(default_factory=dict)  # by path, of files found or vanished
+    n_unchanged: int = 0  # documents
+
+    @property
+    def n_moved(self) -> int:
+        """Further paths of content that is in the index: copies and renamed files."""
+        return len(self.paths("moved"))
+
+    @property
+    def n_pruned(self) -> int:
+        """Documents that are taken out because no path is left."""
+        return sum(record.status == "done" for record in self.dropped)
+
+    def paths(self, change: Change) -> list[str]:
+        """Return the paths that something has become of, sorted."""
+        return sorted(path for path, each in self.changes.items() if each == change)
 
 
-def make_plan(sources: Sequence[SourceFile], records: Iterable[DocumentRecord], *, retry_failed: bool) -> Plan:
-    """Compare files with records; a file is read for its hash only if its path, size or time is new.
-
-    Args:
-        sources: The files that are there.
-        records: What the index knows.
-        retry_failed: Read documents again that could not be used, whole or in part. Those that
-            failed with another version of colret are always read again.
-    """
-    plan = Plan()
-    known = {record.doc_id: record for record in records}
-    emptied: set[str] = set()  # paths that hold nothing now
-    holders = _identify(sources, known, plan, emptied)
-    looked_at = {file.path for held in holders.values() for file in held} | emptied
-    for record in known.values():
-        files = _holders_now(record, holders.get(record.doc_id, {}), looked_at)
-        if not files:
-            plan.obsolete.append(record)
-        elif record.doc_id in holders:
-            _plan_known(record, files, holders.pop(record.doc_id), plan, retry_failed=retry_failed)
-        elif files != record.files:
-            plan.updated.append(replace(record, files=files))
-    plan.new += [NewDocument(doc_id, _first(held), tuple(sorted(held))) for doc_id, held in holders.items()]
-    plan.new.sort(key=lambda document: document.files)
-    return plan
-
-
-def _holders_now(
-    record: DocumentRecord, found: Iterable[DocumentFile], looked_at: set[str]
-) -> tuple[DocumentFile, ...]:
-    """Return the files that hold a document: those found, and those that were not looked at.
-
-    Where the content turned up under a new path, an old path that is gone was renamed.
-    """
-    found = set(found)
-    kept = {file for file in record.files if file.path not in looked_at}
-    if {file.path for file in found} - {file.path for file in record.files}:
-        kept = {file for file in kept if os.path.lexists(file.path)}
-    return tuple(sorted(found | kept))
-
-
-def _identify(
-    sources: Sequence[SourceFile], known: dict[str, DocumentRecord], plan: Plan, emptied: set[str]
-) -> dict[str, dict[DocumentFile, SourceFile]]:
-    """Return the files that hold each document; the unreadable ones go into the plan."""
-    seen = {(file, record.size): record.doc_id for record in known.values() for file in record.files}
-    holders: dict[str, dict[DocumentFile, SourceFile]] = {}
-    for source in sources:
-        file = DocumentFile(display_path(source.path), source.mtime_ns)
-        try:
-            doc_id = seen.get((file, source.size)) or document_id(source.path)
-        except DocumentError as error:
-            plan.unreadable.append(error)
-            if error.reason == "empty_file":
-                emptied.add(file.path)
+def without_content(records: Iterable[DocumentRecord]) -> tuple[dict[str, DocumentRecord], dict[str, DocumentRecord]]:
+    """Return the records of files whose content could not be had, by path, and the others, by id."""
+    barred: dict[str, DocumentRecord] = {}
+    known: dict[str, DocumentRecord] = {}
+    for record in records:
+        paths = [file.path for file in record.files]
+        if len(paths) == 1 and record.doc_id == id_without_content(paths[0]):
+            barred[paths[0]] = record
         else:
-            holders.setdefault(doc_id, {})[file] = source
-    return holders
+            known[record.doc_id] = record
+    return barred, known
 
 
-def _plan_known(
-    record: DocumentRecord,
-    files: tuple[DocumentFile, ...],
-    held: dict[DocumentFile, SourceFile],
-    plan: Plan,
-    *,
-    retry_failed: bool,
-) -> None:
-    """Plan for a document whose content was found again."""
-    failed = record.status == "failed"
-    flawed = failed or bool(record.skipped)
-    if (flawed and retry_failed) or (failed and record.tool_version != colret.__version__):
-        plan.new.append(NewDocument(record.doc_id, _first(held), files))
-        return
-    if flawed:
-        plan.flawed.append(replace(record, files=tuple(sorted(held))))  # told by the path found now
-    if not failed:
-        plan.n_unchanged += 1
-        plan.n_moved += len({file.path for file in held} - {file.path for file in record.files})
-    if files != record.files:
-        plan.updated.append(replace(record, files=files))
-
-
-def _first(held: dict[DocumentFile, SourceFile]) -> SourceFile:
-    return held[min(held)]
+def barred_record(path: str, error: DocumentError) -> DocumentRecord:
+    """Return the record of a file whose content cannot be had."""
+    return DocumentRecord(
+        doc_id=id_without_content(path),
+        files=(DocumentFile(path, 0),),
+        size=0,
+        n_pages=0,
+        n_blank=0,
+        status="failed",
+        reason=error.reason,
+        message=f"{error.problem}; {error.remedy}",
+        tool_version=colret.__version__,
+    )

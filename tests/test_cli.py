@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,13 @@ from click.testing import CliRunner, Result
 
 import colret.encoders
 from colret.encoders.text import TextEncoder
+from colret.store import PageStore
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import HARD
+
+CHANGES = ("new", "changed", "retried", "moved", "vanished", "unusable", "unchanged")
+LOCKED, PASSWORD = HARD / "password_required--encrypted_hello_world_r5.pdf", "hôtel"
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +104,7 @@ def test_query_ranks_pages(ingested: Path) -> None:
     result = run("query", "bread with salt", "-k", "2")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0] == "bread with salt  [3 pages, all scored]"
+    assert lines[0] == "bread with salt  [3 pages, all scored; by late interaction and words]"
     assert lines[1].startswith("  1. documents/sourdough.pdf  page 1  0.")
     assert lines[2] == f"     {TOPICS['sourdough']}"
     assert lines[3].startswith("  2. ")
@@ -111,9 +117,36 @@ def test_query_speaks_json(ingested: Path) -> None:
     assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3]
     best = found["hits"][0]
     assert (best["file"], best["page"]) == (str(ingested / "sourdough.pdf"), 1)
-    assert best["score"] == pytest.approx(best["maxsim"] / 3, abs=1e-5)
+    assert best["score"] == pytest.approx(best["maxsim"] / 3 + best["bm25"] / 2, abs=1e-5)
     assert best["snippet"] == TOPICS["sourdough"]
     assert found["hits"] == answered("bread with salt", "--exact")["hits"]
+
+
+def test_a_lane_is_what_pages_are_ranked_by(ingested: Path) -> None:
+    found = {lane: answered("bread with salt", "--lane", lane) for lane in ("visual", "text", "both")}
+    assert {lane: answer["lane"] for lane, answer in found.items()} == {lane: lane for lane in found}
+    best = {lane: answer["hits"][0] for lane, answer in found.items()}
+    assert {Path(hit["file"]).stem for hit in best.values()} == {"sourdough"}
+    assert best["visual"]["score"] == pytest.approx(best["visual"]["maxsim"] / 3, abs=1e-5)
+    assert best["text"]["score"] == best["text"]["bm25"] == best["both"]["bm25"]
+    assert (best["text"]["maxsim"], best["visual"]["bm25"]) == (0, 0)
+    assert len(found["text"]["hits"]) == 1  # the others share no word
+    assert best["text"]["snippet"] == TOPICS["sourdough"]
+
+
+def test_a_quoted_phrase_has_to_be_on_the_page(ingested: Path) -> None:
+    assert len(answered('"shallow water" fish')["hits"]) == 1
+    result = run("query", '"water shallow" fish')
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[1] == "     no page has these words"
+
+
+def test_the_text_lane_needs_no_model(ingested: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr("colret.encoders.load_encoder", refuse)
+    assert answered("bread", "--lane", "text")["hits"][0]["page"] == 1
 
 
 def test_the_prefilter_can_be_narrowed(ingested: Path) -> None:
@@ -147,8 +180,10 @@ def test_info_shows_what_the_index_holds(ingested: Path) -> None:
     assert rows["pages"] == "3 (0 blank and 0 unreadable ones left out)"
     assert " of 384 dimensions, " in rows["vectors"]
     assert rows["codec"].startswith("int4, ")
+    assert re.search(r" a page; [\d.]+ k?B of it dead$", rows["on disk"])
     info = json.loads(run("info", "--json").stdout)
     assert info["n_pages"] == 3
+    assert info["live_bytes"] + info["dead_bytes"] == info["bytes_on_disk"]
     assert info["bytes_on_disk"] == sum(f.stat().st_size for f in Path(".colret").rglob("*") if f.is_file())
 
 
@@ -196,6 +231,130 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
     )
 
 
+# A sync, seen from the command line
+
+
+def test_a_dry_run_tells_the_plan_and_touches_nothing(folder: Path) -> None:
+    (folder / "letters.zip").write_bytes(b"x")
+    result = run("ingest", "documents", "--dry-run")
+    assert result.exit_code == 0, result.output
+    first, *rest = result.stdout.splitlines()
+    assert first.startswith("files: 3 new, 0 changed, ")
+    assert [line.split()[-1] for line in rest if line.startswith("new ")] == [
+        f"documents/{name}.pdf" for name in ("heron", "revenue", "sourdough")
+    ]
+    assert [line.split()[-1] for line in rest if line.startswith("unusable ")] == ["documents/letters.zip"]
+    assert os.listdir() == ["documents"]
+
+
+def test_a_dry_run_compares_with_the_index_while_another_writes(ingested: Path) -> None:
+    (ingested / "heron.pdf").unlink()
+    (ingested / "revenue.pdf").rename(ingested / "sales.pdf")
+    write_pdf(ingested / "sourdough.pdf", TOPICS["orbit"])
+    before = {path: path.read_bytes() for path in Path(".colret").rglob("*") if path.is_file()}
+    with PageStore.open(Path(".colret")).writing():
+        plan = json.loads(run("ingest", "documents", "--dry-run", "--json").stdout)
+    assert {change: [Path(path).name for path in paths] for change, paths in plan.items() if change in CHANGES} == {
+        "new": [],
+        "changed": ["sourdough.pdf"],
+        "retried": [],
+        "moved": ["sales.pdf"],
+        "vanished": ["heron.pdf"],
+        "unusable": [],
+        "unchanged": [],
+    }
+    assert plan["n_documents_to_read"] == 1
+    assert {path: path.read_bytes() for path in Path(".colret").rglob("*") if path.is_file()} == before
+
+
+def test_vanished_files_are_told_and_pruned_on_demand(ingested: Path) -> None:
+    (ingested / "heron.pdf").unlink()
+    result = run("ingest", "documents")
+    assert result.exit_code == 0, result.output
+    told = "1 file vanished: documents/heron.pdf; --prune drops what has vanished from the index"
+    assert told in result.stdout.splitlines()
+    assert json.loads(run("info", "--json").stdout)["n_pages"] == 3
+    pruned = run("ingest", "documents", "--prune")
+    assert "2 unchanged, 1 dropped, 0 skipped" in pruned.stdout
+    assert json.loads(run("info", "--json").stdout)["n_pages"] == 2
+
+
+def test_a_folder_that_seems_not_to_be_mounted_is_not_pruned(ingested: Path) -> None:
+    for path in ingested.iterdir():
+        path.unlink()
+    result = run("ingest", "documents", "--prune", "--json")
+    assert result.exit_code == 3
+    report = json.loads(result.stdout)
+    assert (len(report["vanished"]), report["n_pruned"], report["index"]["n_pages"]) == (3, 0, 3)
+    assert "colret remove " in report["skipped"][0]["message"]
+    ingested.rmdir()
+    gone = run("ingest", "documents", "--prune")
+    assert (gone.exit_code, json.loads(run("info", "--json").stdout)["n_pages"]) == (3, 3)
+
+
+def test_what_cannot_be_read_is_listed_until_it_can(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.pdf")
+    (folder / "gone.pdf").symlink_to("nowhere.pdf")
+    (folder / "empty.pdf").touch()
+    (folder / "all.zip").write_bytes(b"x")
+    result = run("ingest", "documents")
+    assert result.exit_code == 3, result.output
+    reasons = {"pipe": "unsupported_type", "gone": "missing", "empty": "empty_file", "all": "unsupported_archive"}
+    listed = [json.loads(line) for line in run("list", "--failed", "--json").stdout.splitlines()]
+    assert {Path(record["files"][0]["path"]).stem: record["reason"] for record in listed} == reasons
+    assert run("list", "--reason", "empty_file").stdout.splitlines()[0].endswith("documents/empty.pdf")
+    assert json.loads(run("info", "--json").stdout)["reasons"] == dict.fromkeys(sorted(reasons.values()), 1)
+    assert "failures   " in run("info").stdout
+    for name in ("pipe.pdf", "gone.pdf", "all.zip"):
+        (folder / name).unlink()
+    write_pdf(folder / "empty.pdf", TOPICS["orbit"])
+    healed = run("ingest", "documents")
+    assert (healed.exit_code, run("list", "--failed").stdout) == (0, "")
+    assert healed.stdout.startswith("added 1 document (1 page, 0 blank), 3 unchanged, 0 skipped")
+
+
+def test_many_skipped_files_are_counted_by_reason(folder: Path) -> None:
+    for number in range(30):
+        (folder / f"{number:02}.zip").write_bytes(b"x")
+    (folder / "empty.pdf").touch()
+    lines = run("ingest", "documents").stdout.splitlines()
+    assert "skipped: 30 unsupported_archive, 1 empty_file" in lines
+    assert sum(line.startswith("skipped documents/") for line in lines) == 20
+    assert "skipped documents/empty.pdf: empty_file: the file is empty; replace or remove it" in lines
+    assert lines[-1] == "and 11 more: colret list --failed"
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+def test_passwords_open_locked_documents_and_are_never_told(folder: Path, source: str) -> None:
+    shutil.copy(LOCKED, folder / "locked.pdf")
+    assert "locked.pdf: password_required" in run("ingest", "documents").stdout
+    passwords = f"wrong-secret\n\n{PASSWORD}\n"
+    Path("passwords.txt").write_text(passwords, encoding="utf-8")
+    given = "passwords.txt" if source == "file" else "-"
+    result = run("ingest", "documents", "--password-file", given, stdin=passwords)
+    assert result.exit_code == 0, result.output
+    assert "added 1 document (1 page, 0 blank), 3 unchanged" in result.stdout
+    assert not any(word in result.output for word in ("secret", PASSWORD))
+    assert not any(PASSWORD.encode() in path.read_bytes() for path in Path(".colret").rglob("*") if path.is_file())
+
+
+def test_another_writer_is_refused_or_waited_for(ingested: Path) -> None:
+    (ingested / "heron.pdf").rename(ingested / "bird.pdf")
+    busy = "colret: .colret: another colret is writing to it; wait for it to end, then retry\n"
+    with PageStore.open(Path(".colret")).writing():
+        assert run("ingest", "documents").stderr == busy
+        assert run("remove", "documents/revenue.pdf", "--wait", "0.5").stderr.splitlines()[-1] == busy.strip()
+    writing = PageStore.open(Path(".colret")).writing()
+    writing.__enter__()
+    release = threading.Timer(1.0, writing.__exit__, (None, None, None))
+    release.start()
+    result = run("ingest", "documents", "--wait", "60")
+    release.join()
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "waiting: .colret: another colret is writing to it\n"
+    assert "1 copied or renamed" in result.stdout
+
+
 # Bad input: one line, the right exit code, no traceback
 
 
@@ -203,7 +362,7 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["ingest", "none"], 1, "none: no such file; check the path"),
-        (["ingest", "empty"], 1, "empty: no PDFs or images in it; name a folder that holds some"),
+        (["ingest", "empty"], 1, "empty: no documents in it; name a folder that holds some"),
         (["ingest", "note.md"], 1, "note.md: "),
         (["ingest"], 2, "Missing argument 'PATH...'"),
         (["ingest", "documents", "--model", "no/such-model"], 1, "no/such-model: "),
@@ -237,6 +396,14 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
         (["query", "bread", "--index", "x" * 300], 1, "File name too long"),
         (["query", "bread", "--model", ""], 2, "--model is empty"),
         (["ingest", ""], 2, "a path is empty"),
+        (["ingest", "documents", "--password-file", "none.txt"], 2, "none.txt: cannot be read (No such file"),
+        (["ingest", "documents", "--password-file", "latin.txt"], 2, "latin.txt: not UTF-8 text"),
+        (["ingest", "documents", "--dry-run", "--watch"], 2, "give --dry-run or --watch"),
+        (["ingest", "documents/heron.pdf", "--watch"], 2, "--watch follows folders, and documents/heron.pdf is none"),
+        (["ingest", "documents", "--page-seconds", "0"], 2, "'--page-seconds'"),
+        (["ingest", "documents", "--page-memory", "1"], 2, "'--page-memory'"),
+        (["ingest", "empty.pdf"], 1, "empty.pdf: the file is empty; replace or remove it"),
+        (["list", "--reason", "fate"], 2, "'--reason'"),
         (["ingest", "documents", "--index", "new", "--model", "x" * 300], 1, "x: "),
         (["ingest", "documents", "--index", "new", "--model", "~nobody-here/x"], 1, "~nobody-here/x: "),
         (["remove", ""], 1, "names no document"),
@@ -249,6 +416,7 @@ def test_float16_stores_twice_the_codes(folder: Path) -> None:
 def test_bad_input_is_one_line(ingested: Path, arguments: list[str], code: int, message: str) -> None:
     Path("empty").mkdir()
     Path("note.md").write_text("words")
+    Path("empty.pdf").touch()
     Path("bad.jsonl").write_text('{"text": "fine"}\n{"text": \n')
     Path("blank.txt").write_text("\n \n")
     Path("deep.jsonl").write_text('{"text":' + "[" * 200_000)
@@ -384,8 +552,30 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
-    assert err.splitlines()[-1].startswith("colret: interrupted; the index is consistent")
+    last = err.splitlines()[-1]
+    assert re.match(r"colret: stopped(; the index is consistent, |: \d+ pages of \d+ documents are in; )the same", last)
     assert "Traceback" not in err
     assert run("ingest", "documents").exit_code == 0
     info = json.loads(run("info", "--json").stdout)
     assert (info["n_documents"], info["n_pages"]) == (40, 200)
+
+
+def test_folders_are_followed_until_ctrl_c(ingested: Path) -> None:
+    process = spawn("ingest", "documents", "--watch", "--prune")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("added 0 documents (0 pages, 0 blank), 3 unchanged")
+    assert process.stdout.readline().startswith(".colret: 3 documents, 3 pages")
+    (ingested / "heron.pdf").unlink()
+    assert re.match(r"\d\d:\d\d:\d\d added 0 documents .*, 2 unchanged, 1 dropped, ", process.stdout.readline())
+    write_pdf(ingested / "orbit.pdf", TOPICS["orbit"])  # the first model that this process loads
+    (ingested / "torn.pdf").write_text("no PDF")
+    line = process.stdout.readline()
+    assert re.match(r"\d\d:\d\d:\d\d added 1 document \(1 page, 0 blank\), 2 unchanged, 1 skipped", line)
+    assert process.stdout.readline().startswith("skipped documents/torn.pdf: not_a_pdf: ")
+    write_pdf(ingested / "violin.pdf", TOPICS["violin"])
+    assert re.match(r"\d\d:\d\d:\d\d added 1 document .*, 3 unchanged, 1 skipped", process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, ""), err
+    assert "Traceback" not in err
+    assert json.loads(run("info", "--json").stdout)["n_pages"] == 4

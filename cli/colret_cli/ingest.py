@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import math
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from colret_cli.options import (
-    EncoderWhenNeeded,
-    device_option,
-    index_option,
-    json_option,
-    load_encoder_of,
-    open_store,
-    usage_errors,
-)
-from colret_cli.output import ProgressLine, count, show_bytes, show_path
+from colret_cli.ingested import print_plan, print_report, print_sync
+from colret_cli.opening import Storage, open_or_create
+from colret_cli.options import device_option, index_option, json_option, open_store, wait_option, when_free
+from colret_cli.output import ProgressLine, count
+from colret_cli.stopping import stoppable
 
 if TYPE_CHECKING:
-    from colret.encoders import Encoder
+    from colret.folders import Found
     from colret.report import IngestReport
     from colret.store import PageStore
-    from colret.types import Codec, IndexInfo
 
 SOME_SKIPPED = 3  # exit code
-FEW_VECTORS = 100  # for each dimension that a projection keeps
-
-
-class Storage(NamedTuple):
-    """How a new index stores vectors, as far as that was said."""
-
-    codec: Codec | None
-    dim: int | None
-    pool: int | None
 
 
 def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
@@ -54,6 +40,19 @@ def _as_batch_size(ctx: click.Context, parameter: click.Parameter, value: str) -
     if not value.isdecimal() or int(value) < 1:
         raise click.BadParameter(f"{value!r} is neither auto nor a number from 1", ctx, parameter)
     return int(value)
+
+
+def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Return the lines of the file, in which no message ever quotes anything."""
+    if value is None:
+        return ()
+    try:
+        with click.open_file(value, encoding="utf-8-sig") as file:
+            return tuple(line for line in file.read().splitlines() if line)
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{value}: not UTF-8 text", ctx, parameter) from error
+    except OSError as error:
+        raise click.BadParameter(f"{value}: cannot be read ({error.strerror})", ctx, parameter) from error
 
 
 @click.command()
@@ -93,19 +92,39 @@ def _as_batch_size(ctx: click.Context, parameter: click.Parameter, value: str) -
     is_flag=True,
     help="Leave the vectors of a vision model's prompt out of a new index.",
 )
+@click.option("--prune", is_flag=True, help="Drop files from the index that have vanished from the folders.")
 @click.option("--retry-failed", is_flag=True, help="Read documents again that could not be used before.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--watch", is_flag=True, help="Go on, and follow changes of the folders until Ctrl-C.")
+@click.option(
+    "--password-file",
+    "passwords",
+    callback=_as_passwords,
+    metavar="FILE",
+    help="Passwords to try on locked documents, one a line; - is stdin.",
+)
+@click.option(
+    "--page-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="N",
+    help="Give a page up after so many seconds.",
+)
+@click.option(
+    "--page-memory",
+    type=click.IntRange(min=100),
+    default=2000,
+    show_default=True,
+    metavar="MB",
+    help="Give a page up that needs more memory.",
+)
+@wait_option
 @json_option
 def ingest(
-    paths: tuple[Path, ...],
-    index_path: Path,
-    codec: Codec | None,
-    dim: int | None,
-    pool: int | None,
-    retry_failed: bool,
-    as_json: bool,
-    **options: Any,
+    paths: tuple[Path, ...], index_path: Path, dry_run: bool, watch: bool, as_json: bool, **options: Any
 ) -> None:
-    """Index the PDFs and images below each PATH.
+    """Index the documents below each PATH: PDFs, images, Office files and HTML.
 
     Again, it is a sync: files that have not changed are not read, changed ones replace what was
     there, and what was interrupted goes on. Exit code 3 means that some files or pages were
@@ -115,101 +134,145 @@ def ingest(
     Example:
       colret ingest ~/reports
       colret ingest scans/ deck.pdf --index archive --model colqwen2
+      colret ingest ~/reports --prune --watch
     """
-    from colret.ingest import ingest as run
-
-    started = time.monotonic()
-    _check_paths(paths)
-    store, encoder = _open_or_create(index_path, Storage(codec, dim, pool), options)
-    progress = ProgressLine()
-    try:
-        report = run(paths, store, encoder, retry_failed=retry_failed, on_progress=progress)
-    finally:
-        progress.clear()
-    seconds = time.monotonic() - started
-    _print_report(report, store.info(), index_path, seconds, as_json=as_json)
-    if report.skipped:
-        sys.exit(SOME_SKIPPED)
+    session = _Session(paths, index_path, options, as_json=as_json)
+    if dry_run and watch:
+        raise click.UsageError("give --dry-run or --watch")
+    if dry_run:
+        session.show_plan()
+        return
+    with stoppable(session.last_words):
+        if watch:
+            session.watch()
+        elif session.sync_once().skipped:
+            sys.exit(SOME_SKIPPED)
 
 
-def _check_paths(paths: tuple[Path, ...]) -> None:
-    """Refuse paths without a single document, before a model is loaded or an index made."""
-    from colret.documents import find_documents
+class _Session:
+    """One run of the command: its options, and what it has open.
+
+    Args:
+        paths: Files and folders.
+        index_path: The index.
+        options: As click gives them; those that are not taken here are the encoder's.
+        as_json: Print for programs.
+    """
+
+    def __init__(self, paths: tuple[Path, ...], index_path: Path, options: dict[str, Any], *, as_json: bool) -> None:
+        self._paths = paths
+        self._index_path = index_path
+        self._as_json = as_json
+        self._wait = options.pop("wait")
+        self._storage = Storage(*(options.pop(name) for name in Storage._fields))
+        self._limits = options.pop("page_seconds"), options.pop("page_memory") * 1_000_000
+        self._sync = {name: options.pop(name) for name in ("prune", "retry_failed", "passwords")}
+        self._encoder_options = options
+        self._progress = ProgressLine()
+        self._rests = False  # nothing is being done
+
+    def show_plan(self) -> None:
+        """Print what would be done; this loads no model and writes nothing."""
+        from colret.folders import find_documents
+        from colret.planning import make_plan, passed_reasons
+        from colret.store import PageStore
+
+        found = find_documents(self._paths)
+        store = open_store(self._index_path) if PageStore.exists(self._index_path) else None
+        _refuse_nothing(found, store)
+        plan = make_plan(
+            found,
+            store.documents() if store else [],
+            retry_failed=self._sync["retry_failed"],
+            retry=passed_reasons(passwords=bool(self._sync["passwords"])),
+            prune=self._sync["prune"],
+        )
+        print_plan(plan, prune=self._sync["prune"], as_json=self._as_json)
+
+    def sync_once(self) -> IngestReport:
+        """Bring the index up to date, and print what was done."""
+        from colret.folders import find_documents
+        from colret.store import PageStore
+
+        started = time.monotonic()
+        found = find_documents(self._paths)
+        _refuse_nothing(found, open_store(self._index_path) if PageStore.exists(self._index_path) else None)
+        sync, store = self._open()
+        fresh = [found]  # after a wait it is out of date
+        report = when_free(lambda: sync(fresh.pop() if fresh else self._paths), self._wait)
+        self._print(report, store, started)
+        return report
+
+    def watch(self) -> None:
+        """Bring the index up to date whenever the folders change, until the process is told to stop."""
+        from colret.watching import follow
+
+        for path in self._paths:
+            if not path.is_dir():
+                raise click.UsageError(f"--watch follows folders, and {path} is none")
+        started = time.monotonic()
+        sync, store = self._open()
+        last: IngestReport | None = None
+
+        def sync_now() -> bool:
+            nonlocal last
+            self._rests = False
+            report = when_free(lambda: sync(self._paths), math.inf)
+            if last is None:
+                self._print(report, store, started)
+            else:
+                print_sync(report, last, f"{datetime.now():%H:%M:%S}", as_json=self._as_json)
+            last = report
+            self._rests = True
+            return any(item.reason == "changed_while_read" for item in report.skipped)
+
+        follow(self._paths, sync_now, ignore=self._index_path)
+
+    def last_words(self) -> str | None:
+        """Return what is said when the process is told to stop; None while it watches and has nothing to do."""
+        self._progress.clear()
+        if self._rests:
+            return None
+        last = self._progress.last
+        if not last or not last.n_documents_in:
+            return "stopped; the index is consistent, the same command goes on"
+        pages, documents = count(last.n_pages_in, "page"), count(last.n_documents_in, "document")
+        return f"stopped: {pages} of {documents} are in; the same command goes on"
+
+    def _open(self) -> tuple[Callable[[tuple[Path, ...] | Found], IngestReport], PageStore]:
+        """Return what brings the index up to date with paths, or what was found there, and the index."""
+        from colret.ingest import ingest as run
+        from colret.readers import DEFAULT_LIMITS
+
+        seconds, n_bytes = self._limits
+        limits = DEFAULT_LIMITS._replace(seconds=seconds, bytes=n_bytes)
+        store, encoder = open_or_create(self._index_path, self._storage, self._encoder_options, self._wait)
+
+        def sync(paths: tuple[Path, ...] | Found) -> IngestReport:
+            self._progress = ProgressLine()
+            try:
+                return run(paths, store, encoder, limits=limits, on_progress=self._progress, **self._sync)
+            finally:
+                self._progress.clear()
+
+        return sync, store
+
+    def _print(self, report: IngestReport, store: PageStore, started: float) -> None:
+        seconds = time.monotonic() - started
+        print_report(report, store.info(), self._index_path, seconds, prune=self._sync["prune"], as_json=self._as_json)
+
+
+def _refuse_nothing(found: Found, store: PageStore | None) -> None:
+    """Refuse paths without a single document, now or known, before a model is loaded or an index made."""
+    from colret.documents import path_on_disk
     from colret.errors import DocumentError
+    from colret.folders import is_below
 
-    sources, problems = find_documents(paths)
-    if sources:
+    if found.sources:
         return
-    if problems:
-        raise problems[0]
-    raise DocumentError(paths[0], "no PDFs or images in it", "name a folder that holds some", reason="missing")
-
-
-def _open_or_create(index_path: Path, storage: Storage, options: dict[str, Any]) -> tuple[PageStore, Encoder]:
-    """Open the index with its own encoder, or make one for the encoder that was asked for."""
-    from colret.encoders import choose_model, load_encoder
-    from colret.errors import StoreError
-    from colret.settings import settings_for
-    from colret.store import PageStore
-
-    if PageStore.exists(index_path):
-        store = open_store(index_path)
-        _check_storage(store, storage)
-        if options["image_tokens_only"] and store.settings.page_tokens != "image":
-            remedy = "leave it out, or ingest into a new --index"
-            raise StoreError(index_path, "was made without --image-tokens-only", remedy)
-        if options["model"] or options["revision"]:  # insisted on, so checked even if nothing is new
-            return store, load_encoder_of(store, **options)
-        return store, EncoderWhenNeeded(lambda: load_encoder_of(store, **options))
-    if options["model"] is not None and not options["model"].strip():
-        raise click.UsageError("--model is empty")
-    if options["model"] in (None, "auto"):
-        options["model"], why = choose_model()
-        click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)
-    name = options.pop("model")
-    encoder = usage_errors(lambda: load_encoder(name, **options))
-    settings = usage_errors(lambda: settings_for(encoder.info, storage.codec, dim=storage.dim, pool=storage.pool or 1))
-    return PageStore.create(index_path, settings), encoder
-
-
-def _check_storage(store: PageStore, storage: Storage) -> None:
-    """Refuse to store vectors in another way than the index does."""
-    from colret.errors import StoreError
-
-    settings = store.settings
-    stored = {"codec": settings.codec, "dim": settings.stored_dim, "pool": settings.pool}
-    for name, wanted in storage._asdict().items():
-        if wanted not in (None, stored[name]):
-            remedy = f"leave --{name} out, or ingest into a new --index"
-            raise StoreError(store.path, f"was made with --{name} {stored[name]}, not {wanted}", remedy)
-
-
-def _print_report(report: IngestReport, info: IndexInfo, index_path: Path, seconds: float, *, as_json: bool) -> None:
-    if as_json:
-        totals = {
-            "n_documents": info.n_documents,
-            "n_pages": info.n_pages,
-            "bytes_on_disk": info.bytes_on_disk,
-        }
-        values = asdict(report) | {"skipped": [item._asdict() for item in report.skipped]}
-        click.echo(json.dumps(values | {"index": totals, "seconds": round(seconds, 3)}))
+    known = (path_on_disk(file.path) for record in (store.documents() if store else ()) for file in record.files)
+    if any(is_below(path, found.roots) for path in known):
         return
-    rate = f" ({report.n_pages / seconds:.1f} pages/s)" if report.n_pages else ""
-    parts = [f"added {count(report.n_added, 'document')} ({count(report.n_pages, 'page')}, {report.n_blank} blank)"]
-    parts += [f"{report.n_unchanged} unchanged"]
-    parts += [f"{report.n_moved} copied or renamed"] if report.n_moved else []
-    parts += [f"{report.n_replaced} replaced"] if report.n_replaced else []
-    parts += [f"{len(report.skipped)} skipped"]
-    click.echo(f"{', '.join(parts)}, in {seconds:.1f} s{rate}")
-    if report.n_fitted:
-        dim = info.settings.stored_dim
-        few = "" if report.n_fitted >= FEW_VECTORS * dim else ", which is few: better start with more documents"
-        click.echo(f"{dim} dimensions chosen by {count(report.n_fitted, 'vector')}{few}; they stay as they are")
-    each = f", {show_bytes(info.bytes_on_disk / info.n_pages)} a page" if info.n_pages else ""
-    click.echo(
-        f"{index_path}: {count(info.n_documents, 'document')}, {count(info.n_pages, 'page')}, "
-        f"{show_bytes(info.bytes_on_disk)} on disk{each}"
-    )
-    for item in report.skipped:
-        page = f" page {item.page}" if item.page else ""
-        click.echo(f"skipped {show_path(item.path)}{page}: {item.reason}: {item.message}")
+    for error in (*found.problems, *found.unusable.values()):
+        raise error
+    raise DocumentError(found.roots[0], "no documents in it", "name a folder that holds some", reason="missing")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
+from colret.errors import Reason
 from colret_cli.options import index_option, json_option, open_store
 from colret_cli.output import count, show_path
 
@@ -19,19 +20,28 @@ if TYPE_CHECKING:
 @click.command("list")
 @index_option
 @click.option("--failed", is_flag=True, help="Only documents that could not be used, whole or in part.")
+@click.option("--reason", type=click.Choice(get_args(Reason)), metavar="CODE", help="Only those that failed for it.")
 @json_option
-def list_documents(index_path: Path, failed: bool, as_json: bool) -> None:
+def list_documents(index_path: Path, failed: bool, reason: str | None, as_json: bool) -> None:
     """List the documents of the index with their status.
 
     \b
     Example:
       colret list --failed
+      colret list --reason password_required
     """
     records = open_store(index_path).documents()
     if failed:
         records = [record for record in records if record.status == "failed" or record.skipped]
+    if reason:
+        records = [record for record in records if reason in reasons_of(record)]
     for record in records:
         click.echo(json.dumps(_as_json(record), ensure_ascii=False) if as_json else _as_text(record))
+
+
+def reasons_of(record: DocumentRecord) -> set[str]:
+    """Return the reasons for which a document, or pages of it, could not be used."""
+    return {record.reason} if record.status == "failed" else {page.reason for page in record.skipped}
 
 
 def _as_json(record: DocumentRecord) -> dict[str, object]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 Result = TypeVar("Result")
+
+_RETRY_SECONDS: Final = 0.2
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
@@ -52,6 +55,39 @@ def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Where the model runs: auto, cpu, cuda, cuda:N or mps.",
     )(command)
+
+
+def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--wait``."""
+    return click.option(
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        help="Wait that long for another colret that is writing to the index.  [default: give up at once]",
+    )(command)
+
+
+def when_free(action: Callable[[], Result], seconds: float) -> Result:
+    """Do what writes to an index; while another process does, try again for ``seconds``.
+
+    Raises:
+        BusyError: If the other still does then.
+    """
+    from colret.database import BusyError
+
+    deadline = time.monotonic() + seconds
+    waiting = False
+    while True:
+        try:
+            return action()
+        except BusyError as error:
+            if time.monotonic() >= deadline:
+                raise
+            if not waiting:
+                click.echo(f"waiting: {error.subject}: {error.problem}", err=True)
+            waiting = True
+            time.sleep(_RETRY_SECONDS)
 
 
 def open_store(path: Path) -> PageStore:

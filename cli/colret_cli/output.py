@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _REDRAW_SECONDS: Final = 0.2
 _LINE_SECONDS: Final = 10.0  # between lines where nothing can be redrawn, as in a log file
+_RECENT_SECONDS: Final = 30.0  # that a rate is told of
 
 
 def show_path(path: str) -> str:
@@ -39,19 +41,22 @@ def count(n: int, noun: str) -> str:
 
 
 class ProgressLine:
-    """Pages, pages per second and time left, on stderr: one line redrawn, or lines in a log."""
+    """Pages, pages per second, share of OCR and time left, on stderr: one line redrawn, or lines in a log."""
 
     def __init__(self) -> None:
+        self.last: Progress | None = None  # that was told
         self._redraws = sys.stderr.isatty()
         self._started = self._shown = time.monotonic()
+        self._recent = deque([(self._started, 0)])  # moments, and pages by then
 
     def __call__(self, progress: Progress) -> None:
         """Show ``progress``, if it is time to."""
+        self.last = progress
         now = time.monotonic()
         if now - self._shown < (_REDRAW_SECONDS if self._redraws else _LINE_SECONDS):
             return
         self._shown = now
-        text = _progress_text(progress, now - self._started)
+        text = _progress_text(progress, now - self._started, self._rate(now, progress.n_pages))
         click.echo(f"\r\x1b[K{text}" if self._redraws else text, err=True, nl=not self._redraws)
 
     def clear(self) -> None:
@@ -59,14 +64,22 @@ class ProgressLine:
         if self._redraws:
             click.echo("\r\x1b[K", err=True, nl=False)
 
+    def _rate(self, now: float, n_pages: int) -> float:
+        """Return the pages a second of late."""
+        self._recent.append((now, n_pages))
+        while len(self._recent) > 2 and now - self._recent[1][0] > _RECENT_SECONDS:
+            self._recent.popleft()
+        moment, before = self._recent[0]
+        return (n_pages - before) / (now - moment) if now > moment else 0.0
 
-def _progress_text(progress: Progress, seconds: float) -> str:
+
+def _progress_text(progress: Progress, seconds: float, rate: float) -> str:
     left = seconds / progress.fraction - seconds if progress.fraction else 0.0
     minutes, rest = divmod(round(left), 60)
     hours, minutes = divmod(minutes, 60)
     eta = f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-    rate = progress.n_pages / seconds if seconds else 0.0
+    ocr = f"  {progress.n_ocr / progress.n_pages:.0%} by OCR" if progress.n_ocr else ""
     return (
-        f"{count(progress.n_pages, 'page')}  {rate:.1f} pages/s  "
+        f"{count(progress.n_pages, 'page')}  {rate:.1f} pages/s{ocr}  "
         f"{progress.n_documents_read}/{progress.n_documents} documents  {eta} left"
     )

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import click
 
-from colret_cli.options import index_option, json_option, open_store
+from colret_cli.options import index_option, json_option, open_store, wait_option, when_free
 from colret_cli.output import count, show_path
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="PATH|ID...")
 @index_option
+@wait_option
 @json_option
-def remove(targets: tuple[str, ...], index_path: Path, as_json: bool) -> None:
+def remove(targets: tuple[str, ...], index_path: Path, wait: float, as_json: bool) -> None:
     """Remove documents from the index by file, folder or id; the files stay.
 
     A file that is still in a folder comes back when that folder is ingested again.
@@ -26,7 +27,8 @@ def remove(targets: tuple[str, ...], index_path: Path, as_json: bool) -> None:
     """
     from colret.removal import remove as run
 
-    removal = run(open_store(index_path), targets)
+    store = open_store(index_path)
+    removal = when_free(lambda: run(store, targets), wait)
     if as_json:
         removed = [record.doc_id for record in removal.documents]
         click.echo(json.dumps({"removed": removed, "n_paths_forgotten": removal.n_paths}))
