@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,11 @@ from colret.schema import (
 )
 from colret.types import IndexSettings, Int64
 
-_OWN_ENTRIES = frozenset(
-    {"pages.lance", "documents.lance", "arrays.lance", "settings.lance", "signatures", "writer.lock"}
-)
+TABLES: Final = ("pages.lance", "documents.lance", "arrays.lance", "settings.lance")
+"""Their folders in that of an index."""
+
+_OWN_ENTRIES = frozenset({*TABLES, "signatures", "writer.lock"})
+_CLOCK_TICK_NS = 100_000_000  # that a file's time may lag behind
 _DAMAGED = "if it stays, the index is damaged: ingest into a new --index"
 
 
@@ -37,6 +40,10 @@ class Tables(NamedTuple):
     documents: Any
     arrays: Any
     settings: IndexSettings
+
+
+class BusyError(StoreError):
+    """Another process is writing to the index."""
 
 
 class StaleReadError(StoreError):
@@ -105,7 +112,8 @@ def exclusive(path: Path) -> Iterator[None]:
     """Be the index's one writer meanwhile; the lock dies with the process.
 
     Raises:
-        StoreError: If another process is writing, or the folder cannot be written.
+        BusyError: If another process is writing.
+        StoreError: If the folder cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -114,7 +122,7 @@ def exclusive(path: Path) -> Iterator[None]:
         with explained(path):
             lock.acquire()
     except Timeout as error:
-        raise StoreError(path, "another colret is writing to it", "wait for it to end, then retry") from error
+        raise BusyError(path, "another colret is writing to it", "wait for it to end, then retry") from error
     try:
         yield
     finally:
@@ -123,17 +131,39 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def n_fragments(table: Any) -> int:
     """Return how many files of rows a table has: about one a commit since the last compaction."""
-    table.checkout_latest()  # on a stale handle optimize does nothing
-    return int(table.list_versions()[-1]["metadata"]["total_fragments"])
+    return int(_latest(table)["total_fragments"])
+
+
+def live_file_bytes(table: Any) -> int:
+    """Return what a table's rows take in its files of rows, the deleted ones in them left out."""
+    latest = _latest(table)
+    n_bytes, n_live, n_rows = (int(latest[key]) for key in ("total_files_size", "total_rows", "total_data_file_rows"))
+    return n_bytes * n_live // max(n_rows, 1)
 
 
 def compact(table: Any) -> None:
-    """Merge a table's files and delete what its latest version does not need. This rewrites all of it."""
-    table.checkout_latest()
+    """Merge a table's files and delete what its latest version does not need. This rewrites all of it.
+
+    Nobody else may be writing: files that no version knows, as a killed writer leaves, go too.
+    """
+    table.checkout_latest()  # on a stale handle optimize does nothing
     with warnings.catch_warnings():
         # It warns that readers of older versions will fail; ours then raise StaleReadError and retry.
         warnings.filterwarnings("ignore", "optimize", UserWarning)
-        table.optimize(cleanup_older_than=timedelta(0))
+        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def sweep(path: Path) -> None:
+    """Delete the files under temporary names that killed writers left; nobody else may be writing."""
+    for name in TABLES:
+        for file in (path / name).rglob(".tmp*"):
+            file.unlink(missing_ok=True)
+
+
+def _latest(table: Any) -> dict[str, str]:
+    """Return what a table says of its latest version."""
+    latest: dict[str, str] = table.list_versions()[-1]["metadata"]
+    return latest
 
 
 def matching_rows(table: pa.Table, where: str) -> Int64:
@@ -181,6 +211,34 @@ def explained(path: Path) -> Iterator[None]:
         if "not found" in problem.lower():
             raise StaleReadError(path, f"LanceDB: {problem}", f"retry; {_DAMAGED}") from error
         raise StoreError(path, f"LanceDB: {problem}", f"check space and permissions; {_DAMAGED}") from error
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Make what is written meanwhile to an index last through a power cut, which LanceDB leaves to chance.
+
+    Raises:
+        StoreError: If the index is there no more, where LanceDB would begin another, or cannot be written.
+    """
+    with explained(path):
+        if not (path / "settings.lance").is_dir():
+            remedy = f"make it anew with: colret ingest FOLDER --index {path}"
+            raise StoreError(path, "the index was removed while it was written to", remedy)
+        began = time.time_ns() - _CLOCK_TICK_NS
+        yield
+        _flush(path, began)
+
+
+def _flush(path: Path, since_ns: int) -> None:
+    """Have the disk keep all files and folders that have changed since then."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    for name in TABLES:
+        for entry in (path / name, *(path / name).rglob("*")):
+            if entry.stat().st_mtime_ns >= since_ns:
+                descriptor = os.open(entry, os.O_RDONLY)
+                os.fsync(descriptor)
+                os.close(descriptor)
 
 
 def _connect(path: Path) -> Any:

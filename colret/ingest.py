@@ -1,52 +1,69 @@
 """Ingest: documents are read, encoded and stored page by page; doing it again is a sync.
 
-Nothing is held in memory beyond a batch. A document is committed by its record, written after
-its last page, so an ingest that dies leaves whole documents and pages nobody sees; the next one
-clears those away and goes on.
+Reading, encoding and writing overlap: processes read, one thread encodes, another writes, and
+each waits for the next when it is a few batches ahead, so that what is held does not grow with
+the documents. The calling thread only passes batches on, so it can be interrupted at any moment.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
-from colret.compression import Compression
-from colret.documents import check_unchanged, find_documents
+from colret import committing, readers
+from colret.committing import Committer, PageEncoded
 from colret.encoders import Encoder, blamed_on_model
 from colret.errors import DocumentError, ModelError
-from colret.fitting import fit_projection, fit_to
+from colret.fitting import fit_projection
+from colret.folders import Found, find_documents
+from colret.memory import bound_memory
+from colret.planning import make_plan, passed_reasons
 from colret.prefilter import prepare
-from colret.reading import Document, open_document
-from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole, start_report
+from colret.readers import DEFAULT_LIMITS, Limits, PageFailed, PageRead, Readers
+from colret.report import IngestReport, Progress, start_report
 from colret.store import PageStore
-from colret.sync import NewDocument, make_plan
-from colret.types import DocumentRecord, EncodedPage, Page, PageEmbedding, PageRef, SkippedPage
+from colret.sync import NewDocument, Plan
+from colret.worker import Worker
 
 ENCODE_PAGES: Final = 16  # pages encoded together
 COMMIT_PAGES: Final = 64  # pages held before they are written
-MANY_UNREADABLE: Final = 20  # pages in a row, after which a document's others are not tried
 COMMIT_SECONDS: Final = 30.0  # or this long, so that a kill costs little
+
+_BATCHES = 2  # that wait for the encoder, and for the index
+_PATIENCE = 1.0  # seconds that an interrupted ingest waits for a write under way
 
 
 def ingest(
-    paths: Sequence[Path],
+    paths: Sequence[Path] | Found,
     store: PageStore,
     encoder: Encoder,
     *,
     retry_failed: bool = False,
+    prune: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    passwords: Sequence[str] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> IngestReport:
     """Bring the index up to date with the documents below ``paths``.
 
+    An exception that ``on_progress`` raises, and Ctrl-C, end it within 2 seconds, though the
+    encoder may work on for a moment in its thread: what is committed stays, and the next ingest
+    goes on from there.
+
     Args:
-        paths: Files and folders.
-        store: The index.
+        paths: Files and folders, or what ``find_documents`` found there.
+        store: The index. It is used from another thread meanwhile.
         encoder: The encoder that made it.
         retry_failed: Read documents again that this version of colret could not use.
-        on_progress: Called after each page.
+        prune: Take documents out of the index whose files are gone.
+        limits: What reading a page may take.
+        passwords: To try on documents that need one.
+        on_progress: Called after each page, each document and each commit, in the calling thread.
 
     Returns:
         What was done. Documents and pages that cannot be used are listed in it, not raised.
@@ -54,169 +71,110 @@ def ingest(
     Raises:
         StoreError: If the index is another encoder's, is being written to, or cannot be written.
     """
-    sources, problems = find_documents(paths)
-    with store.writing():
-        n_orphans = store.remove_orphans()
-        records = store.documents()
-        plan = make_plan(sources, records, retry_failed=retry_failed)
-        report = start_report(plan, problems)
-        if plan.new:  # before that, an encoder may not even be loaded
-            store.check_encoder(encoder.info)
-            known = {record.doc_id for record in records}
-            store.remove_documents([document.doc_id for document in plan.new if document.doc_id in known])
-            report.n_fitted = fit_projection(store, encoder, plan.new)
-        run = _Run(store, encoder, report, on_progress, plan.obsolete)
-        run.read(plan.new)
-        store.put_documents(plan.updated)
-        # A file that was changing has no successor in the index yet, and keeps what it had.
-        obsolete = [each for each in plan.obsolete if run.unsettled.isdisjoint(file.path for file in each.files)]
-        report.n_replaced = len(obsolete)
-        store.remove_documents([record.doc_id for record in obsolete])
-        if run.unsettled:
-            store.remove_orphans()
-        if n_orphans or plan.new or plan.updated or obsolete:
-            store.compact()
-            prepare(store)
+    bound_memory()
+    found = paths if isinstance(paths, Found) else find_documents(paths)
+    retry = passed_reasons(passwords=bool(passwords))
+    tellings: SimpleQueue[Progress] = SimpleQueue()
+
+    def tell() -> None:
+        for _ in range(tellings.qsize()):
+            on_progress(tellings.get())
+
+    try:
+        with Worker("colret-write", waiting=_BATCHES, context=store.writing(), patience=_PATIENCE) as writing:
+            n_orphans = writing.call(store.remove_orphans)
+            records = writing.call(store.documents)
+            plan = make_plan(found, records, retry_failed=retry_failed, retry=retry, prune=prune)
+            report = start_report(plan)
+            committer = Committer(store, report, plan, tellings.put, most_pages=COMMIT_PAGES, seconds=COMMIT_SECONDS)
+            if plan.new:  # before that, an encoder may not even be loaded
+                store.check_encoder(encoder.info)
+                known = {record.doc_id for record in records}
+                again = [document.doc_id for document in plan.new if document.doc_id in known]
+                writing.call(lambda: store.remove_documents(again))
+                with Readers(limits=limits, passwords=passwords) as processes:
+                    report.n_fitted = fit_projection(store, encoder, processes, plan.new, writing)
+                    _run(processes, encoder, plan.new, committer, writing, tell)
+            writing.call(lambda: _conclude(store, plan, committer, report, changed=bool(n_orphans)))
+    except KeyboardInterrupt:
+        tell()  # what is in, after all
+        raise
     return report
 
 
-class _Run:
-    """The pages an ingest holds between the file and the index."""
+def _run(
+    processes: Readers,
+    encoder: Encoder,
+    documents: Sequence[NewDocument],
+    committer: Committer,
+    writing: Worker,
+    tell: Callable[[], None],
+) -> None:
+    """Bring documents into the index, in order; ``tell`` is called now and then."""
+    info = encoder.info
+    reading = processes.read(documents, pixels=info.render_pixels, ocr=info.reads == "words")
+    with closing(reading) as events, Worker("colret-encode", waiting=_BATCHES) as encoding:
+        for batch in _batches(events):
 
-    def __init__(
-        self,
-        store: PageStore,
-        encoder: Encoder,
-        report: IngestReport,
-        on_progress: Callable[[Progress], None],
-        obsolete: Sequence[DocumentRecord],
-    ) -> None:
-        self._store = store
-        self._encoder = encoder
-        self._obsolete = {file.path: record for record in obsolete for file in record.files}
-        self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
-        self._report = report
-        self._on_progress = on_progress
-        self._read: list[tuple[Reading, Page]] = []
-        self._encoded: list[EncodedPage] = []
-        self._waiting: list[Reading] = []  # documents whose record is still to be written
-        self._committed_at = time.monotonic()
+            def work(batch: Sequence[readers.Event] = batch) -> None:
+                encoded = _encoded(encoder, batch)
+                writing.put(lambda: committer.take(encoded))
 
-    def read(self, documents: Sequence[NewDocument]) -> None:
-        """Bring documents into the index, in order."""
-        total = sum(document.source.size for document in documents) or 1
-        progress = Progress(n_documents=len(documents))
-        bytes_before = 0
-        for document in documents:
-            reading = Reading(document)
-            self._waiting.append(reading)
-            for number in self._read_pages(reading):
-                progress.n_pages += 1
-                progress.fraction = (bytes_before + document.source.size * number / reading.n_pages) / total
-                self._on_progress(progress)
-            bytes_before += document.source.size
-            progress.n_documents_read += 1
-            progress.fraction = bytes_before / total
-            self._on_progress(progress)
-            self._commit_if_due()
-        self._encode()
-        self._commit()
+            encoding.put(work, meanwhile=tell)
+            tell()
+        encoding.finish(meanwhile=tell)
+    writing.call(committer.commit, meanwhile=tell)
+    tell()
 
-    def _read_pages(self, reading: Reading) -> Iterator[int]:
-        """Read a document's pages into the batch; yield the number of each when it is done with."""
-        try:
-            with open_document(reading.document.source.path) as document:
-                reading.n_pages = document.n_pages
-                n_failed = 0  # in a row
-                for number in range(1, document.n_pages + 1):
-                    n_failed = 0 if self._read_page(reading, document, number) else n_failed + 1
-                    self._commit_if_due()
-                    yield number
-                    if n_failed == MANY_UNREADABLE:  # a false page count, most likely
-                        reading.n_pages = number
-                        break
-            check_unchanged(reading.document.source)
-        except DocumentError as error:
-            reading.failure = error
-        reading.finished = True
 
-    def _read_page(self, reading: Reading, document: Document, number: int) -> bool:
-        """Read a page into the batch; return whether that was possible."""
-        info = self._encoder.info
-        ref = PageRef(reading.document.doc_id, number)
-        try:
-            page = document.read_page(number, ref=ref, pixels=info.render_pixels, ocr=info.reads == "words")
-        except DocumentError as error:
-            reading.skipped.append(SkippedPage(number, error.reason, f"{error.problem}; {error.remedy}"))
-            return False
-        self._read.append((reading, page))
-        if len(self._read) >= ENCODE_PAGES:
-            self._encode()
-        return True
+def _batches(events: Iterable[readers.Event]) -> Iterator[list[readers.Event]]:
+    """Yield events together that hold enough pages to encode, or have waited for long."""
+    batch: list[readers.Event] = []
+    n_pages, started = 0, time.monotonic()
+    for event in events:
+        batch.append(event)
+        n_pages += isinstance(event, PageRead)
+        waited = time.monotonic() - started
+        if n_pages >= ENCODE_PAGES or len(batch) >= 8 * ENCODE_PAGES or waited > COMMIT_SECONDS:
+            yield batch
+            batch, n_pages, started = [], 0, time.monotonic()
+    if batch:
+        yield batch
 
-    def _encode(self) -> None:
-        batch, self._read = self._read, []
-        if not batch:
-            return
-        try:
-            with blamed_on_model(batch[0][1].ref.page_id):
-                embeddings = self._encoder.encode_pages([page for _, page in batch])
-        except ModelError as error:
-            self._encode_one_by_one(batch, error)
-            return
-        compression = self._compression(embeddings)
-        for (reading, page), embedding in zip(batch, embeddings, strict=True):
-            if len(embedding.vectors):
-                reading.n_encoded += 1
-                stored = compression.page(embedding)
-                self._encoded.append(EncodedPage(replace(page, image=None), stored))  # pixels are done with
-            else:
-                reading.n_blank += 1
 
-    def _compression(self, embeddings: Sequence[PageEmbedding]) -> Compression:
-        """Return how pages are compressed; if no page could be read ahead, these decide the projection."""
-        store = self._store
-        if store.settings.projected and store.projection() is None:
-            self._report.n_fitted = fit_to(store, [embedding.vectors for embedding in embeddings])
-        return Compression(store.settings.pool, store.projection())
+def _encoded(encoder: Encoder, events: Sequence[readers.Event]) -> list[committing.Event]:
+    """Return the events with their pages encoded."""
+    pages = iter(_encode(encoder, [event for event in events if isinstance(event, PageRead)]))
+    return [next(pages) if isinstance(event, PageRead) else event for event in events]
 
-    def _encode_one_by_one(self, batch: Sequence[tuple[Reading, Page]], error: ModelError) -> None:
-        """Find the page that the model failed on; the others keep their place."""
-        if len(batch) == 1:
-            [(reading, page)] = batch
-            message = f"{error.problem}; {error.remedy}"
-            reading.skipped.append(SkippedPage(page.ref.number, "encoding_failed", message))
-            return
-        for item in batch:
-            self._read = [item]
-            self._encode()
 
-    def _commit_if_due(self) -> None:
-        waited = time.monotonic() - self._committed_at
-        n_held = max(len(self._encoded), len(self._waiting))
-        if n_held >= COMMIT_PAGES or (waited > COMMIT_SECONDS and n_held):
-            self._encode()
-            self._commit()
+def _encode(encoder: Encoder, pages: Sequence[PageRead]) -> list[PageEncoded | PageFailed]:
+    """Encode pages together; if the model fails, one by one, so that it costs no more than the page it fails on."""
+    if not pages:
+        return []
+    try:
+        with blamed_on_model(pages[0].page.ref.page_id):
+            embeddings = encoder.encode_pages([each.page for each in pages])
+    except ModelError as error:
+        if len(pages) > 1:
+            return [result for each in pages for result in _encode(encoder, [each])]
+        failure = DocumentError(error.subject, error.problem, error.remedy, reason="encoding_failed")
+        return [PageFailed(pages[0].document, pages[0].page.ref.number, failure)]
+    return [
+        PageEncoded(each.document, replace(each.page, image=None), embedding, each.ocr_seconds)
+        for each, embedding in zip(pages, embeddings, strict=True)
+    ]
 
-    def _commit(self) -> None:
-        """Write the pages held, then the records of the documents that they complete."""
-        self._store.add_pages(self._encoded)
-        complete = [reading for reading in self._waiting if reading.finished]
-        lasting = [reading for reading in complete if not reading.may_pass]
-        records = [make_record(reading) for reading in lasting]
-        self._store.put_documents([*records, *self._replaced(records)])
-        for reading, record in zip(lasting, records, strict=True):
-            note(self._report, reading, record)
-        for reading in complete:
-            if reading.failure and reading.may_pass:  # what it wrote stays unseen, and goes at the end
-                self._report.skipped.append(skipped_whole(reading.failure))
-                self.unsettled.update(file.path for file in reading.document.files)
-        self._waiting = [reading for reading in self._waiting if not reading.finished]
-        self._encoded = []
-        self._committed_at = time.monotonic()
 
-    def _replaced(self, records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-        """Return, made invisible, the documents whose files hold these now: one commit shows the change whole."""
-        paths = {file.path for record in records for file in record.files}
-        old = {self._obsolete[path].doc_id: self._obsolete[path] for path in paths & self._obsolete.keys()}
-        return [replace(record, status="replaced", files=()) for record in old.values()]
+def _conclude(store: PageStore, plan: Plan, committer: Committer, report: IngestReport, *, changed: bool) -> None:
+    """Write what needs no page, take out what is over, and tidy the index up."""
+    store.put_documents(plan.updated)
+    # A file that was changing has no successor in the index yet, and keeps what it had.
+    obsolete = [each for each in plan.obsolete if committer.unsettled.isdisjoint(file.path for file in each.files)]
+    report.n_replaced = len(obsolete)
+    store.remove_documents([record.doc_id for record in [*obsolete, *plan.dropped]])
+    if committer.unsettled:
+        store.remove_orphans()
+    if changed or plan.new or plan.updated or obsolete or plan.dropped:
+        store.compact()
+        prepare(store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -31,8 +30,11 @@ class Progress:
 
     n_documents: int  # to read in this run
     n_documents_read: int = 0
-    n_pages: int = 0
+    n_pages: int = 0  # done with: held for the index, blank or skipped
+    n_ocr: int = 0  # of them, whose words were read by OCR
     fraction: float = 0.0  # of the bytes to read
+    n_documents_in: int = 0  # added to the index for good, whatever happens now
+    n_pages_in: int = 0
 
 
 @dataclass(slots=True)
@@ -43,8 +45,12 @@ class IngestReport:
     n_unchanged: int = 0
     n_moved: int = 0  # further paths of content that is in the index: copies and renamed files
     n_replaced: int = 0  # documents whose file has other content now
+    vanished: list[str] = field(default_factory=list)  # paths that are gone from the folders
+    n_pruned: int = 0  # documents taken out because no path is left
     n_pages: int = 0
     n_blank: int = 0
+    n_ocr: int = 0  # pages whose words were read by OCR
+    ocr_seconds: float = 0.0  # that this took, summed over pages that were read side by side
     n_fitted: int = 0  # vectors that the index's projection was fitted to, if that was now
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -57,9 +63,16 @@ class Reading:
     n_pages: int = 0
     n_blank: int = 0
     n_encoded: int = 0
+    n_ocr: int = 0
+    ocr_seconds: float = 0.0
     skipped: list[SkippedPage] = field(default_factory=list)
     failure: DocumentError | None = None
     finished: bool = False  # every page was read
+
+    @property
+    def n_done(self) -> int:
+        """Pages done with, whatever became of them."""
+        return self.n_encoded + self.n_blank + len(self.skipped)
 
     @property
     def path(self) -> str:
@@ -72,10 +85,12 @@ class Reading:
         return self.failure is not None and self.failure.reason in PASSING
 
 
-def start_report(plan: Plan, problems: Sequence[DocumentError]) -> IngestReport:
+def start_report(plan: Plan) -> IngestReport:
     """Return the report of what is known before anything is read."""
-    report = IngestReport(n_unchanged=plan.n_unchanged, n_moved=plan.n_moved)
-    report.skipped += [skipped_whole(error) for error in [*problems, *plan.unreadable]]
+    report = IngestReport(
+        n_unchanged=plan.n_unchanged, n_moved=plan.n_moved, vanished=plan.paths("vanished"), n_pruned=plan.n_pruned
+    )
+    report.skipped += map(skipped_whole, plan.problems)
     for record in plan.flawed:
         report.skipped += _told(record, record.files[0].path)
     return report
@@ -118,6 +133,8 @@ def note(report: IngestReport, reading: Reading, record: DocumentRecord) -> None
         report.n_moved += len(reading.document.files) - 1
         report.n_pages += reading.n_encoded
         report.n_blank += reading.n_blank
+        report.n_ocr += reading.n_ocr
+        report.ocr_seconds += reading.ocr_seconds
 
 
 def _told(record: DocumentRecord, path: str) -> list[Skipped]:

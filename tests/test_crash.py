@@ -11,14 +11,16 @@ import lancedb
 import pytest
 
 import colret.ingest
+from colret import __version__
+from colret.documents import document_id
 from colret.encoders.text import TextEncoder
-from colret.errors import DocumentError
 from colret.ingest import ingest
-from colret.reading import open_document
+from colret.planning import make_plan
 from colret.removal import remove
-from colret.report import Progress
 from colret.settings import settings_for
 from colret.store import PageStore
+from colret.sync import Plan
+from colret.types import DocumentFile, DocumentRecord
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import contents, n_rows
 
@@ -101,9 +103,11 @@ def test_a_retry_that_dies_doubles_nothing(
     """The document has a record, of its failure, while its pages are being written."""
     path = tmp_path / "a.pdf"
     write_pdf(path, *TOPICS.values())
-    with monkeypatch.context() as patch:
-        patch.setattr(colret.ingest, "open_document", _refuse)
-        assert [item.reason for item in ingest([path], store, embedded).skipped] == ["page_unreadable"]
+    file = DocumentFile(str(path), path.stat().st_mtime_ns)
+    reason = "page_unreadable"
+    failed = DocumentRecord(document_id(path), (file,), path.stat().st_size, 5, 0, "failed", reason, "", __version__)
+    store.put_documents([failed])
+    assert [item.reason for item in ingest([path], store, embedded).skipped] == [reason]
     with monkeypatch.context() as patch:
         dying(patch, write, 1, before=False)
         with pytest.raises(Death):
@@ -112,10 +116,6 @@ def test_a_retry_that_dies_doubles_nothing(
     check_whole(store)
     ingest([path], store, embedded, retry_failed=True)
     assert len(contents(store)) == n_rows(store) == 5
-
-
-def _refuse(path: Path) -> Any:
-    raise DocumentError(path, "is out of sorts", "retry", reason="page_unreadable")
 
 
 def test_removal_that_dies_shows_no_half_document(
@@ -142,21 +142,31 @@ def test_removal_that_dies_shows_no_half_document(
     assert len(contents(store)) == n_rows(store) == 5
 
 
+def after_planning(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen once the documents are known by their content, before the first is read."""
+
+    def plan_and_act(*arguments: Any, **options: Any) -> Plan:
+        plan = make_plan(*arguments, **options)
+        act()
+        return plan
+
+    monkeypatch.setattr(colret.ingest, "make_plan", plan_and_act)
+
+
 @pytest.mark.parametrize("version", ["new", "replacing"])
-def test_a_file_that_changes_while_it_is_read_is_not_recorded(
-    version: str, tmp_path: Path, store: PageStore, embedded: TextEncoder
+def test_a_file_that_changes_before_it_is_read_is_not_recorded(
+    version: str, tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_pdf(tmp_path / "a.pdf", *[f"old {topic}" for topic in TOPICS.values()])
     if version == "replacing":
         ingest([path], store, embedded)
         write_pdf(path, *[f"middle {topic}" for topic in TOPICS.values()])
     before = contents(store)
-
-    def rewrite(progress: Progress) -> None:
-        if progress.n_pages == 3:
-            write_pdf(path, *[f"new {topic} page" for topic in TOPICS.values()])
-
-    report = ingest([path], store, embedded, on_progress=rewrite)
+    n_held = []
+    with monkeypatch.context() as patch:
+        after_planning(patch, lambda: write_pdf(path, *[f"new {topic} page" for topic in TOPICS.values()]))
+        report = ingest([path], store, embedded, on_progress=lambda _: n_held.append(n_rows(store)))
+    assert max(n_held) > len(before)  # pages were written, and nobody saw them
     assert [item.reason for item in report.skipped] == ["changed_while_read"]
     assert contents(store) == before
     assert n_rows(store) == len(before)
@@ -170,14 +180,8 @@ def test_a_file_that_vanished_for_a_moment_is_not_remembered_as_missing(
     tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_pdf(tmp_path / "a.pdf", TOPICS["orbit"])
-    real = open_document
-
-    def vanish(source: Path) -> Any:
-        source.rename(tmp_path / "elsewhere")
-        return real(source)
-
     with monkeypatch.context() as patch:
-        patch.setattr(colret.ingest, "open_document", vanish)
+        after_planning(patch, lambda: path.rename(tmp_path / "elsewhere"))
         assert [item.reason for item in ingest([path], store, embedded).skipped] == ["missing"]
     assert store.documents() == []
     (tmp_path / "elsewhere").rename(path)

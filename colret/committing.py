@@ -1,0 +1,159 @@
+"""Brings pages and documents into the index: pages first, a document's record after its last.
+
+The record makes a document's pages visible, so an ingest that dies leaves whole documents and
+pages that nobody sees.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from colret.compression import Compression
+from colret.fitting import fit_to
+from colret.readers import Finished, Opened, PageFailed
+from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole
+from colret.store import PageStore
+from colret.sync import NewDocument, Plan
+from colret.types import DocumentRecord, EncodedPage, Page, PageEmbedding, SkippedPage
+
+
+class PageEncoded(NamedTuple):
+    """A page was read and encoded."""
+
+    document: NewDocument
+    page: Page  # without its image
+    embedding: PageEmbedding  # as the encoder gives it
+    ocr_seconds: float
+
+
+Event = Opened | PageEncoded | PageFailed | Finished
+
+
+class Committer:
+    """The pages an ingest holds between the encoder and the index.
+
+    Args:
+        store: The index, under ``writing``.
+        report: What was done goes in here once it is committed.
+        plan: Its new documents are to come, in this order.
+        tell: Called after each page, each document and each commit.
+        most_pages: Pages, or documents, held before they are written.
+        seconds: Or this long, so that a kill costs little.
+    """
+
+    def __init__(
+        self,
+        store: PageStore,
+        report: IngestReport,
+        plan: Plan,
+        tell: Callable[[Progress], None],
+        *,
+        most_pages: int,
+        seconds: float,
+    ) -> None:
+        self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
+        self._store = store
+        self._report = report
+        self._obsolete = {file.path: record for record in plan.obsolete for file in record.files}
+        self._tell = tell
+        self._most_pages = most_pages
+        self._seconds = seconds
+        self._encoded: list[EncodedPage] = []
+        self._waiting: list[Reading] = []  # documents whose record is still to be written
+        self._committed_at = time.monotonic()
+        self._progress = Progress(n_documents=len(plan.new))
+        self._bytes = sum(document.source.size for document in plan.new) or 1
+        self._bytes_before = 0  # of the documents that are finished
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Take what became of the next pages, and commit when enough is held.
+
+        Raises:
+            StoreError: If the index cannot be written.
+        """
+        for event in events:
+            reading = self._reading(event.document)
+            match event:
+                case Opened():
+                    reading.n_pages = event.n_pages
+                    continue
+                case PageEncoded():
+                    self._hold(reading, event)
+                    self._progress = replace(self._progress, n_ocr=self._progress.n_ocr + event.page.ocr)
+                case PageFailed(_, number, error):
+                    reading.skipped.append(SkippedPage(number, error.reason, f"{error.problem}; {error.remedy}"))
+                case Finished():
+                    reading.n_pages, reading.failure, reading.finished = event.n_pages, event.error, True
+            self._commit_if_due()
+            self._advance(reading)
+
+    def commit(self) -> None:
+        """Write the pages held, then the records of the documents that they complete."""
+        self._store.add_pages(self._encoded)
+        complete = [reading for reading in self._waiting if reading.finished]
+        lasting = [reading for reading in complete if not reading.may_pass]
+        records = [make_record(reading) for reading in lasting]
+        self._store.put_documents([*records, *self._replaced(records)])
+        for reading, record in zip(lasting, records, strict=True):
+            note(self._report, reading, record)
+        for reading in complete:
+            if reading.failure and reading.may_pass:  # what it wrote stays unseen, and goes at the end
+                self._report.skipped.append(skipped_whole(reading.failure))
+                self.unsettled.update(file.path for file in reading.document.files)
+        self._waiting = [reading for reading in self._waiting if not reading.finished]
+        self._encoded = []
+        self._committed_at = time.monotonic()
+        in_now = {"n_documents_in": self._report.n_added, "n_pages_in": self._report.n_pages}
+        self._progress = replace(self._progress, **in_now)
+        self._tell(self._progress)
+
+    def _reading(self, document: NewDocument) -> Reading:
+        """Return the state of a document; its first event begins it."""
+        if not self._waiting or self._waiting[-1].document is not document:
+            self._waiting.append(Reading(document))
+        return self._waiting[-1]
+
+    def _hold(self, reading: Reading, event: PageEncoded) -> None:
+        reading.n_ocr += event.page.ocr
+        reading.ocr_seconds += event.ocr_seconds
+        if not len(event.embedding.vectors):
+            reading.n_blank += 1
+            return
+        reading.n_encoded += 1
+        self._encoded.append(EncodedPage(event.page, self._compression(event.embedding).page(event.embedding)))
+
+    def _compression(self, embedding: PageEmbedding) -> Compression:
+        """Return how pages are compressed; if none could be read ahead, the first decides the projection."""
+        store = self._store
+        if store.settings.projected and store.projection() is None:
+            self._report.n_fitted = fit_to(store, [embedding.vectors])
+        return Compression(store.settings.pool, store.projection())
+
+    def _commit_if_due(self) -> None:
+        n_held = max(len(self._encoded), len(self._waiting))
+        waited = time.monotonic() - self._committed_at
+        if n_held >= self._most_pages or (waited > self._seconds and n_held):
+            self.commit()
+
+    def _advance(self, reading: Reading) -> None:
+        """Tell how far the ingest has come."""
+        size, share = reading.document.source.size, reading.n_done / max(reading.n_pages, reading.n_done, 1)
+        if reading.finished:
+            self._bytes_before += size
+            size = 0
+        self._progress = replace(
+            self._progress,
+            n_documents_read=self._progress.n_documents_read + reading.finished,
+            n_pages=self._progress.n_pages + (not reading.finished),
+            fraction=(self._bytes_before + size * share) / self._bytes,
+        )
+        self._tell(self._progress)
+
+    def _replaced(self, records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
+        """Return, made invisible, the documents whose files hold these now: one commit shows the change whole."""
+        paths = {file.path for record in records for file in record.files}
+        old = {self._obsolete[path].doc_id: self._obsolete[path] for path in paths & self._obsolete.keys()}
+        return [replace(record, status="replaced", files=()) for record in old.values()]
