@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colret.snippets import SNIPPET_WORDS, snippet, word_weights
+from colret.matches import match
+from colret.snippets import SNIPPET_WORDS, Snippet, snippet, word_weights
 from colret.types import WHOLE_PAGE, Boxes, QueryEmbedding, Words
 
 LINE = [(10 * i, 0, 10 * i + 8, 10) for i in range(6)]  # six words side by side
@@ -33,7 +34,7 @@ def weights_of(
 ) -> NDArray[np.float64]:
     tokens = tuple(f"t{i}" for i in range(len(query)))
     page = np.array(vectors, np.float32).reshape(-1, 2)
-    return word_weights(QueryEmbedding(np.array(query, np.float32), tokens), page, boxes, words)
+    return word_weights(match(QueryEmbedding(np.array(query, np.float32), tokens), page, boxes), words)
 
 
 def test_a_tokens_best_vector_gives_its_word_the_square_of_what_it_stands_above_the_mean() -> None:
@@ -110,7 +111,7 @@ def test_a_winner_beside_all_words_gives_nothing_away() -> None:
 @pytest.mark.parametrize("n", [0, 1, 7, SNIPPET_WORDS])
 def test_a_short_page_is_its_own_snippet(n: int) -> None:
     words = words_of(n)
-    assert snippet(words, np.ones(n)) == words.text
+    assert snippet(words, np.ones(n)).text == words.text
 
 
 @pytest.mark.parametrize(
@@ -128,13 +129,13 @@ def test_a_short_page_is_its_own_snippet(n: int) -> None:
 def test_what_matched_stands_in_the_middle_between_ellipses(matched: list[int], expected: str) -> None:
     weights = np.zeros(10)
     weights[matched] = 1
-    assert snippet(words_of(10), weights, 3) == expected
+    assert snippet(words_of(10), weights, 3).text == expected
 
 
 def test_a_snippet_has_thirty_words() -> None:
     weights = np.zeros(100)
     weights[50] = 1
-    kept = snippet(words_of(100), weights).split()
+    kept = snippet(words_of(100), weights).text.split()
     assert (kept[0], kept[-1], len(kept[1:-1])) == ("…", "…", 30)
     assert "w50" in kept[14:18]
 
@@ -142,7 +143,7 @@ def test_a_snippet_has_thirty_words() -> None:
 @given(weights=st.lists(st.integers(0, 3), min_size=1, max_size=40), n_words=st.integers(1, 12))
 @example(weights=[0, 1, 0, 0, 1, 0], n_words=4)
 def test_no_other_window_holds_more_weight(weights: list[int], n_words: int) -> None:
-    text = snippet(words_of(len(weights)), np.array(weights, np.float64), n_words)
+    text = snippet(words_of(len(weights)), np.array(weights, np.float64), n_words).text
     kept = [int(word[1:]) for word in text.split() if word != "…"]
     n_kept = min(n_words, len(weights))
     assert kept == list(range(kept[0], kept[0] + n_kept))
@@ -150,3 +151,36 @@ def test_no_other_window_holds_more_weight(weights: list[int], n_words: int) -> 
     assert sum(weights[i] for i in kept) == best
     assert text.startswith("… ") == (kept[0] > 0)
     assert text.endswith(" …") == (kept[-1] < len(weights) - 1)
+
+
+def shown(cut: Snippet) -> list[str]:
+    return [cut.text[start:end] for start, end in cut.highlights]
+
+
+def test_words_that_matched_are_highlighted_and_neighbours_together() -> None:
+    weights = np.zeros(10)
+    weights[[4, 5, 7]] = 1, 0.5, 0.3
+    cut = snippet(words_of(10), weights, 6)
+    assert cut.text == "… w3 w4 w5 w6 w7 w8 …"
+    assert shown(cut) == ["w4 w5", "w7"]
+    assert cut.marked("<", ">") == "… w3 <w4 w5> w6 <w7> w8 …"
+
+
+def test_what_hardly_matched_is_not_highlighted() -> None:
+    weights = np.array([0, 1, 0.19, 0.2, 0])
+    assert shown(snippet(words_of(5), weights)) == ["w1", "w3"]
+
+
+def test_nothing_is_highlighted_where_nothing_matched() -> None:
+    assert snippet(words_of(50), np.zeros(50)).highlights == ()
+    assert snippet(Words.none(), np.zeros(0)) == Snippet("", ())
+
+
+@given(weights=st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0]), min_size=1, max_size=40), n_words=st.integers(1, 12))
+def test_highlights_are_whole_words_in_order(weights: list[float], n_words: int) -> None:
+    cut = snippet(words_of(len(weights)), np.array(weights), n_words)
+    kept = [int(word[1:]) for word in cut.text.split() if word != "…"]
+    expected = [i for i in kept if weights[i] >= max(0.2 * max(weights), 1e-12)]
+    assert [int(word[1:]) for part in shown(cut) for word in part.split()] == expected
+    assert list(cut.highlights) == sorted(cut.highlights)
+    assert cut.marked("", "") == cut.text
