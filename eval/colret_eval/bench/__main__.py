@@ -13,14 +13,15 @@ from typing import Any
 
 import colret_eval.bench
 from colret.errors import ColretError
-from colret_eval.bench import comparators, engines, kernels, latency, machine, plots, report, storage
+from colret_eval.bench import comparators, engines, ingest, kernels, latency, machine, plots, report, storage
 from colret_eval.bench.corpora import Kind, corpus, load_queries, prepare
 from colret_eval.bench.real import RealVectors, real_vectors
 from colret_eval.bench.reference import Reference, references
 from colret_eval.bench.rivals import RIVALS
 from colret_eval.bench.scorers import SCORERS
 
-PARTS = ("kernels", "storage", "comparators", "latency", "engines")
+PARTS = ("kernels", "storage", "comparators", "latency", "engines")  # what is measured unless told otherwise
+INGEST = "ingest"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,12 +50,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--large", type=_positive, metavar="N", help="one more size of the separated corpus")
     add("--rivals", type=_among(RIVALS), default=list(RIVALS), metavar="NAME,...", help=", ".join(RIVALS))
     add("--scorers", type=_among(SCORERS), default=list(SCORERS), metavar="NAME,...", help=", ".join(SCORERS))
-    add("--parts", type=_among(PARTS), default=list(PARTS), metavar="PART,...", help=", ".join(PARTS))
+    parts = (*PARTS, INGEST)
+    add("--parts", type=_among(parts), default=list(PARTS), metavar="PART,...", help=f"{', '.join(PARTS)}; {INGEST}")
     add("--queries", type=_positive, default=24, metavar="Q", help="of each corpus (default 24)")
     add("--kernel-pages", type=_positive, default=250, metavar="N", help="in memory, for kernels (default 250)")
     add("--rounds", type=_positive, default=15, help="of each kernel (default 15)")
     add("--limit-minutes", type=float, default=5.0, metavar="M", help="for an engine to build, and again to search")
     add("--variant-seconds", type=float, default=8.0, metavar="S", help="for the queries of one way to search")
+    add("--ingest-models", type=_names, default=["embedded"], metavar="MODEL,...", help="to ingest with")
+    add("--ingest-pages", type=_positive, default=150, metavar="N", help="born-digital ones to ingest (default 150)")
+    add("--ingest-scans", type=_positive, default=12, metavar="N", help="scanned pages to ingest (default 12)")
+    add("--ingest-rounds", type=_positive, default=3, help="of each way to ingest (default 3)")
     add("--out", type=Path, default=Path("bench"), metavar="FOLDER", help="of the report (default bench)")
     add("--workdir", type=Path, metavar="FOLDER", help="for scratch; real vectors found there are used again")
     return parser
@@ -94,6 +100,11 @@ def _figures(real: RealVectors, work: Path, options: argparse.Namespace) -> Iter
     if "latency" in options.parts:
         _say("latency on the real index")
         yield {"latency": latency.measure(real, work)}
+    if INGEST in options.parts:
+        _say("ingest beside a straight loop")
+        folders = options.data or [Path("examples")]
+        sizes = {"n_pages": options.ingest_pages, "n_scans": options.ingest_scans, "rounds": options.ingest_rounds}
+        yield {"ingest": ingest.measure(folders, options.ingest_models, work, **sizes)}
     if "engines" in options.parts:
         yield from _engines(work, options)
 
@@ -151,9 +162,14 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _names(text: str) -> list[str]:
+    """Return the parts of a list with commas between."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def _among(known: Collection[str]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
-        names = [part.strip() for part in text.split(",") if part.strip()]
+        names = _names(text)
         if unknown := [name for name in names if name not in known]:
             raise argparse.ArgumentTypeError(f"no such {', '.join(unknown)}: there are {', '.join(known)}")
         return names

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from colret.documents import find_documents
 from colret.encoders import Encoder
 from colret.errors import DocumentError
+from colret.folders import find_documents
 from colret.reading import open_document
 from colret.types import Boxes, Float32, Int64, Page, PageEmbedding, PageRef
 from colret_eval.datasets import Dataset, DatasetError, load_dataset, page_key, read_pages, union

@@ -22,6 +22,8 @@ def markdown(result: dict[str, Any]) -> str:
         parts.append(_storage(result))
     if "comparators" in result:
         parts.append(_comparators(result["comparators"]))
+    if "ingest" in result:
+        parts.append(_ingest(result["ingest"]))
     if "latency" in result:
         parts += [_batch(result["latency"]), _prefilters(result["latency"])]
     return "\n\n".join(parts) + "\n"
@@ -278,6 +280,23 @@ def _prefilters(latency: dict[str, Any]) -> str:
     title = f"## Prefilters over {latency['n_pages']:,} real pages, all questions, one at a time"
     note = f"Shares are of exact search over the same index, {latency['codec']}."
     return f"{title}\n\n{note}\n\n{prefilter_table(latency['prefilters'])}"
+
+
+def _ingest(rows: Sequence[Row]) -> str:
+    head = ["documents", "model", "way", "pages", "by OCR", "pages/s", "of the loop", "peak memory", "same vectors"]
+    cells = [
+        [
+            *(row[name] for name in ("documents", "model", "way", "n_pages", "n_ocr")),
+            *(f"{row['pages_per_s']:.2f}", _ratio(row["to_loop"]), _bytes(row["peak_bytes"])),
+            f"{row['same_vectors']:.3f}",
+        ]
+        for row in rows
+    ]
+    return (
+        f"## Ingest, medians of {len(rows[0]['seconds'])} rounds in turn\n\n"
+        "The loop takes one page at a time in one process. Loading a model is not counted; peak memory is that of all "
+        "processes together.\n\n" + table(head, cells)
+    )
 
 
 def prefilter_table(rows: Sequence[Row]) -> str:
