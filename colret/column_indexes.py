@@ -7,6 +7,7 @@ takes them into the index, and leaves what it says of the others valid, as row i
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import pyarrow as pa
@@ -66,11 +67,20 @@ def build_ann_index(table: Any, column: str, settings: AnnSettings) -> None:
 
 
 def build_text_index(table: Any, column: str) -> None:
-    """Index a column of texts for BM25, in place of an index that is there."""
+    """Index a column of terms between spaces for BM25, in place of an index that is there."""
     from lancedb.index import FTS
 
-    # Positions, which phrases need, break compaction.
-    table.create_index(column, config=FTS(with_position=False), name=_name(column))
+    # Terms are what they should be already. Positions, which phrases need, break compaction.
+    config = FTS(
+        with_position=False,
+        base_tokenizer="whitespace",
+        max_token_length=None,
+        lower_case=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+    )
+    table.create_index(column, config=config, name=_name(column))
 
 
 def drop_index(table: Any, column: str) -> None:
@@ -138,15 +148,17 @@ def nearest_rows(
     return rows
 
 
-def text_rows(table: Any, column: str, text: str, k: int, *, select: list[str], where: str | None = None) -> pa.Table:
-    """Return the ``k`` rows with the highest BM25 score for the words of ``text``; fewer if fewer share any.
+def text_rows(
+    table: Any, column: str, terms: Sequence[str], k: int, *, select: list[str], where: str | None = None
+) -> pa.Table:
+    """Return the ``k`` rows with the highest BM25 score for ``terms``; fewer if fewer have any.
 
-    ``text`` is words alone: punctuation, quotes and operators mean nothing in it.
+    Which rows have a term is exact. Their ``_score`` is not: it depends on which rows were added
+    or deleted since the index was built.
     """
     from lancedb.query import MatchQuery
 
-    valid = text.encode("utf-8", "replace").decode()
-    search = table.search(MatchQuery(valid, column), query_type="fts").limit(k)
+    search = table.search(MatchQuery(" ".join(terms), column), query_type="fts").limit(k)
     search = search.where(where) if where else search
     return search.select([*select, "_score"]).with_row_id(True).to_arrow()
 

@@ -1,4 +1,4 @@
-"""Every page that a search may find, in memory: 36 bytes a page, and each document's id once."""
+"""Every page that a search may find, in memory: 41 bytes a page, and each document's id once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colret.types import Candidate, Float32, Int64, PageRef
 
-COLUMNS = ("doc_id", "number", "n_vectors", "scale")
+COLUMNS = ("doc_id", "number", "n_vectors", "scale", "text_length", "contents")
 """What the table needs of the index's ``pages``, besides row ids."""
 
 
@@ -26,6 +26,8 @@ class PageTable:
     row_ids: Int64  # (N,) where the index keeps each page
     n_vectors: Int64  # (N,) P of each
     scales: Float32  # (N,) what multiplies each page's codes
+    text_lengths: NDArray[np.int32]  # (N,) words of each
+    contents: NDArray[np.bool_]  # (N,) whether a page is a list of contents
     by_row_id: Int64  # (N,) places in the order of row ids
 
     def __len__(self) -> int:
@@ -53,6 +55,8 @@ class PageTable:
             row_ids,
             rows["n_vectors"].to_numpy().astype(np.int64)[by_page],
             rows["scale"].to_numpy()[by_page],
+            rows["text_length"].to_numpy()[by_page],
+            rows["contents"].to_numpy()[by_page],
             np.argsort(row_ids),
         )
 

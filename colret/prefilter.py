@@ -22,6 +22,7 @@ import numpy as np
 from colret.scoring import mean_direction
 from colret.signatures import KINDS, Kind, Signatures, is_used, merge_segments, open_signatures
 from colret.store import PageStore
+from colret.text_lane import TextLane
 from colret.types import Float32, Int64, QueryEmbedding
 
 NARROWING: Final[dict[str, Kind | None]] = {"single": None, "sketch": "sketch", "binary": "bits"}
@@ -87,6 +88,7 @@ class Prefiltering:
         self._store = store
         self._prefilter = prefilter
         self._n_kept = n_kept
+        self._text_lane = TextLane(store)
         self._signatures: dict[Kind, Signatures] = {kind: open_signatures(store, kind) for kind in prefilter.kinds}
 
     def candidates(self, query: QueryEmbedding, allowed: Int64) -> Int64:
@@ -100,7 +102,7 @@ class Prefiltering:
                 places = self._narrow(stage, query, places, n_kept)
         if not self._prefilter.text:
             return places
-        named = self._by_words(query, allowed)
+        named = self._text_lane.candidates(query.text, allowed, self._n_kept)
         return np.union1d(places, named) if stages else named
 
     def _narrow(self, stage: str, query: QueryEmbedding, places: Int64, n_kept: int) -> Int64:
@@ -121,21 +123,6 @@ class Prefiltering:
         # The database would read the vectors of what is allowed again for each query.
         singles: Float32 = store.derived("singles", lambda: store.singles(np.arange(len(table))))
         return best(places, singles[places] @ direction, n_kept)
-
-    def _by_words(self, query: QueryEmbedding, allowed: Int64) -> Int64:
-        """Return at most as many of the allowed pages as are kept, the best by BM25."""
-        table = self._store.page_table()
-        documents = None
-        if len(allowed) < len(table):
-            documents = [table.doc_ids[i] for i in np.unique(table.documents[allowed])]
-        n_asked = self._n_kept
-        while True:  # other pages of those documents may be better, and are not allowed
-            found = self._store.matching_text(query.text, n_asked, doc_ids=documents)
-            places = table.places(page.row_id for page in found)
-            places = places[np.isin(places, allowed)][: self._n_kept]
-            if len(places) == self._n_kept or len(found) < n_asked:
-                return np.sort(places)
-            n_asked *= 4
 
 
 def best(places: Int64, scores: Float32, n: int) -> Int64:

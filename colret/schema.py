@@ -1,4 +1,4 @@
-"""The tables of an index and their rows: the on-disk format, version 2. Arrow only, no database."""
+"""The tables of an index and their rows: the on-disk format, version 3. Arrow only, no database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from colret.bm25 import joined
 from colret.codecs import CODECS, encode
+from colret.contents import is_contents
 from colret.errors import StoreError
 from colret.scoring import mean_direction
+from colret.terms import page_terms
 from colret.types import (
     DocumentFile,
     DocumentRecord,
@@ -26,7 +29,7 @@ from colret.types import (
     Words,
 )
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _TEXTS = ("model", "revision", "family", "query_template", "page_tokens", "tool_version", "created")
 
 SETTINGS_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), ("value_json", pa.string())])
@@ -73,6 +76,9 @@ def pages_schema(dim: int, codes: pa.Field) -> pa.Schema:
             codes,
             pa.field("boxes", pa.large_binary(), metadata=raw),
             ("text", pa.large_string()),
+            ("terms", pa.large_string()),  # what BM25 sees: see bm25.joined
+            ("text_length", pa.int32()),  # what BM25 takes for the number of words
+            ("contents", pa.bool_()),  # whether it is a contents page
             pa.field("word_boxes", pa.large_binary(), metadata=raw),
             ("image_hash", pa.int64()),
         ]
@@ -84,6 +90,7 @@ def page_rows(pages: Sequence[EncodedPage], settings: IndexSettings) -> pa.Table
     stored = [encode(page.embedding.vectors, settings.codec) for page in pages]
     singles = np.concatenate([mean_direction(page.embedding.vectors) for page in pages])  # (n * D,)
     refs = [page.page.ref for page in pages]
+    terms = [page_terms(page.page.words.text) for page in pages]
     columns = {
         "page_id": [ref.page_id for ref in refs],
         "doc_id": [ref.doc_id for ref in refs],
@@ -96,6 +103,9 @@ def page_rows(pages: Sequence[EncodedPage], settings: IndexSettings) -> pa.Table
         "codes": pa.array([page.codes for page in stored], pa.large_binary()),
         "boxes": [page.embedding.boxes.tobytes() for page in pages],
         "text": [page.page.words.text for page in pages],
+        "terms": [joined(page.terms) for page in terms],
+        "text_length": [page.length for page in terms],
+        "contents": [is_contents(page.page.words.texts) for page in pages],
         "word_boxes": [page.page.words.boxes.tobytes() for page in pages],
         "image_hash": [page.page.image_hash for page in pages],
     }

@@ -1,39 +1,37 @@
-"""Search: a prefilter chooses candidate pages, then MaxSim on their stored vectors ranks them.
+"""Search: candidate pages are chosen, then scored by their stored vectors, their words, or both.
 
-A page's rank depends on the query and the index alone: scores come from the stored vectors,
-never from the database, and equal scores are ordered by page.
+A page's rank depends on the query and the index alone: scores come from what is stored, never
+from the database, and equal scores are ordered by page.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colret.codecs import bytes_per_vector
 from colret.compression import Compression
 from colret.database import StaleReadError
 from colret.encoders import Encoder
 from colret.errors import FilterError, StoreError
 from colret.filters import page_mask
-from colret.prefilter import DEFAULT_PREFILTER, NO_PREFILTER, SMALL, Prefilter, Prefiltering
-from colret.scoring import float_vectors, maxsim, mean_direction
+from colret.lane_scoring import LaneScoring
+from colret.lanes import LANES, Lane, default_lane
+from colret.matches import match
+from colret.prefilter import DEFAULT_PREFILTER, SMALL, Prefilter
+from colret.rescoring import StageSeconds as StageSeconds
+from colret.scoring import float_vectors, mean_direction
 from colret.snippets import snippet, word_weights
 from colret.store import PageStore
-from colret.types import Candidate, Float32, Hit, Int64, Multivectors, QueryEmbedding
+from colret.text_lane import TextLane
+from colret.types import Candidate, Hit, Int64, PageDetails, QueryEmbedding
 
 DEFAULT_CANDIDATES: Final = 100
 """Pages that the prefilter keeps for MaxSim."""
 
-_AT_ONCE_BYTES = 30_000_000  # of codes that are read in one go: a thread would cost more than it saves
-_BLOCK_BYTES = 8_000_000  # of more, read together: larger buffers go back to the system after each read
-_READS_AHEAD = 2  # blocks read while another is scored
 _QUERIES_TOGETHER = 64  # that share reads
 _ATTEMPTS = 4  # at reading what another process may be compacting
 
@@ -44,8 +42,9 @@ class Ranking(NamedTuple):
     """The best pages for one query, and the field they won against."""
 
     hits: list[Hit]  # best first
-    n_pages: int  # N, all that could have won
-    n_scored: int  # by MaxSim: N, or what the prefilter kept
+    n_pages: int  # N, all that could have won: those with the quoted phrases, in lanes that read words
+    n_scored: int  # N, or how many were candidates
+    lane: Lane = "visual"
 
 
 class Explanation(NamedTuple):
@@ -53,22 +52,7 @@ class Explanation(NamedTuple):
 
     paths: list[str]  # files that hold the page
     snippet: str  # its words around what matched
-
-
-@dataclass(slots=True)
-class StageSeconds:
-    """Where the time of a search went, in wall-clock seconds."""
-
-    prefilter: float = 0.0
-    fetch: float = 0.0  # waiting for stored vectors that were not there yet
-    rescore: float = 0.0
-
-    @contextmanager
-    def adding(self, stage: str) -> Iterator[None]:
-        """Add the time of a block to ``stage``."""
-        started = time.perf_counter()
-        yield
-        setattr(self, stage, getattr(self, stage) + time.perf_counter() - started)
+    highlights: tuple[tuple[int, int], ...] = ()  # what matched, in characters of the snippet: start, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +85,7 @@ def search(
     n_candidates: int | None = None,
     scope: Scope = Scope(),
     device: str = "cpu",
+    lane: Lane | None = None,
 ) -> list[Ranking]:
     """Return the best ``k`` pages for each text.
 
@@ -116,15 +101,33 @@ def search(
             ``DEFAULT_CANDIDATES``.
         scope: Which pages may be found.
         device: Where MaxSim is computed.
+        lane: What pages are ranked by; by default ``lanes.default_lane``. In the lanes that read
+            words, only pages with all quoted phrases can be found, the ``n_candidates`` best by
+            BM25 are candidates too, and the text lane leaves out pages without a word in common.
 
     Raises:
-        ValueError: If ``k`` or ``n_candidates`` is below 1, the prefilter is unknown, or a text
-            has no tokens.
+        ValueError: If ``k`` or ``n_candidates`` is below 1, the prefilter or lane is unknown, or a
+            text has no tokens.
         StoreError: If the index is another encoder's, or holds no pages.
         ColretError: If the scope is no condition, or names no document.
     """
-    embeddings = embed(store, encoder, texts)
-    return rank(store, embeddings, k=k, prefilter=prefilter, n_candidates=n_candidates, scope=scope, device=device)
+    lane = lane or default_lane(store.settings)
+    embeddings = words_only(texts) if lane == "text" else embed(store, encoder, texts)
+    return rank(
+        store,
+        embeddings,
+        k=k,
+        prefilter=prefilter,
+        n_candidates=n_candidates,
+        scope=scope,
+        device=device,
+        lane=lane,
+    )
+
+
+def words_only(texts: Sequence[str]) -> list[QueryEmbedding]:
+    """Return queries for the text lane, which needs no encoder."""
+    return [QueryEmbedding(np.empty((0, 0), np.float32), (), text) for text in texts]
 
 
 def rank(
@@ -137,6 +140,7 @@ def rank(
     scope: Scope = Scope(),
     device: str = "cpu",
     seconds: StageSeconds | None = None,
+    lane: Lane = "visual",
 ) -> list[Ranking]:
     """Return the best ``k`` pages for each encoded query.
 
@@ -144,33 +148,35 @@ def rank(
     """
     if k < 1 or (n_candidates is not None and n_candidates < 1):
         raise ValueError("k and the number of candidates must be at least 1")
+    if lane not in LANES:
+        raise ValueError(f"{lane!r} is no lane: there are {', '.join(LANES)}")
     if prefilter is None and n_candidates is not None:
         prefilter = DEFAULT_PREFILTER
     chosen = None if prefilter is None else Prefilter.parse(prefilter)
-    if chosen and chosen.text and not all(query.text for query in queries):
-        raise ValueError("a prefilter by words needs queries with their text: see embed")
+    if (lane != "visual" or (chosen and chosen.text)) and not all(query.text for query in queries):
+        raise ValueError(f"{'a prefilter' if lane == 'visual' else 'a lane'} by words needs queries with their text")
     n_kept = max(n_candidates or DEFAULT_CANDIDATES, k)
     spent = seconds or StageSeconds()
 
     def read() -> list[Ranking]:
-        projected = [Compression(matrix=store.projection()).query(query) for query in queries]
         allowed = pages_in_scope(store, scope)
         plan = chosen or Prefilter.parse("none" if len(allowed) <= SMALL else DEFAULT_PREFILTER)
         with spent.adding("prefilter"):
-            stages = Prefiltering(store, plan, n_kept) if plan != NO_PREFILTER and n_kept < len(allowed) else None
+            scoring = LaneScoring(store, lane, plan, n_kept, len(allowed))
         rankings = []
         for start in range(0, len(queries), _QUERIES_TOGETHER):
-            group = projected[start : start + _QUERIES_TOGETHER]
+            group = scoring.projected(queries[start : start + _QUERIES_TOGETHER])
             with spent.adding("prefilter"):
-                kept = [stages.candidates(query, allowed) if stages else allowed for query in group]
-            scores = _score(store, group, kept, device, spent)
+                eligible = [scoring.eligible(query, allowed) for query in group]
+                kept = [scoring.candidates(*each) for each in zip(group, eligible, strict=True)]
+            scored = scoring.scores(group, kept, device, spent)
             rankings += [
-                Ranking(_best(store, query, places, row, k), len(allowed), len(places))
-                for query, places, row in zip(group, kept, scores, strict=True)
+                Ranking(scoring.best(query, places, scores, k), len(own), len(places), lane)
+                for query, own, places, scores in zip(group, eligible, kept, scored, strict=True)
             ]
         return rankings
 
-    return _fresh(store, read)
+    return fresh(store, read)
 
 
 def pages_in_scope(store: PageStore, scope: Scope) -> Int64:
@@ -191,7 +197,7 @@ def pages_in_scope(store: PageStore, scope: Scope) -> Int64:
     return np.flatnonzero(mask)
 
 
-def _fresh(store: PageStore, read: Callable[[], Result]) -> Result:
+def fresh(store: PageStore, read: Callable[[], Result]) -> Result:
     """Read from the index as it is now; again if another process compacted it meanwhile."""
     for attempt in range(_ATTEMPTS):
         store.refresh()
@@ -209,7 +215,7 @@ def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> lis
     Raises:
         StoreError: If a hit's page has been removed since it was found.
     """
-    return _fresh(store, lambda: _explain(store, query, hits))
+    return fresh(store, lambda: _explain(store, query, hits))
 
 
 def _explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
@@ -218,17 +224,28 @@ def _explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> li
     places = store.page_table().places(hit.row_id for hit in hits)
     if len(places) < len(hits):
         raise StoreError(store.path, f"{len(hits) - len(places)} of the pages found are gone", "search again")
-    query = Compression(matrix=store.projection()).query(query)
     paths = store.paths([hit.ref.doc_id for hit in hits])
-    vectors = store.vectors(places)
     details = store.details([hit.row_id for hit in hits])
+    if len(query.vectors):
+        weights = _matched(store, query, places, details)
+    else:
+        words = TextLane(store)
+        weights = [words.word_weights(query.text, page.words) for page in details]
     return [
-        Explanation(
-            paths[hit.ref.doc_id],
-            snippet(page.words, word_weights(query, float_vectors(vectors, i), page.boxes, page.words)),
-        )
-        for i, (hit, page) in enumerate(zip(hits, details, strict=True))
+        Explanation(paths[hit.ref.doc_id], *snippet(page.words, row))
+        for hit, page, row in zip(hits, details, weights, strict=True)
     ]
+
+
+def _matched(
+    store: PageStore, query: QueryEmbedding, places: Int64, details: Sequence[PageDetails]
+) -> list[NDArray[np.float64]]:
+    """Return how much each word of the pages did for the query's MaxSim."""
+    query = Compression(matrix=store.projection()).query(query)
+    vectors = store.vectors(places)
+    template = store.settings.query_template
+    matches = (match(query, float_vectors(vectors, i), page.boxes, template=template) for i, page in enumerate(details))
+    return [word_weights(found, page.words) for found, page in zip(matches, details, strict=True)]
 
 
 def single_vector_rank(store: PageStore, queries: Sequence[QueryEmbedding], *, k: int = 10) -> list[list[Candidate]]:
@@ -239,57 +256,4 @@ def single_vector_rank(store: PageStore, queries: Sequence[QueryEmbedding], *, k
         directions = [mean_direction(compression.query(query).vectors) for query in queries]
         return [store.nearest(direction, k, exact=True) for direction in directions]
 
-    return _fresh(store, read)
-
-
-def _score(
-    store: PageStore, queries: Sequence[QueryEmbedding], kept: Sequence[Int64], device: str, spent: StageSeconds
-) -> list[Float32]:
-    """Return the MaxSim of each query with each page kept for it; a page is read once for all queries.
-
-    A page's score does not depend on what else is scored, so sharing the reads changes nothing.
-    """
-    places = np.unique(np.concatenate(kept))
-    own = [np.searchsorted(places, each) for each in kept]  # ascending, as kept is
-    scores = [np.empty(len(each), np.float32) for each in kept]
-    blocks = _read_ahead(store, places)
-    start = 0
-    while start < len(places):
-        with spent.adding("fetch"):
-            block = next(blocks)
-        with spent.adding("rescore"):
-            for query, mine, row in zip(queries, own, scores, strict=True):
-                first, last = np.searchsorted(mine, [start, start + len(block)])
-                if first < last:
-                    rows = mine[first:last] - start
-                    row[first:last] = maxsim(query.vectors, block, rows=rows, device=device)
-        start += len(block)
-    return scores
-
-
-def _read_ahead(store: PageStore, places: Int64) -> Iterator[Multivectors]:
-    """Yield the vectors of pages block by block, reading the next ones meanwhile."""
-    width = bytes_per_vector(store.settings.stored_dim, store.settings.codec)
-    ends = np.cumsum(store.page_table().n_vectors[places] * width)
-    if ends[-1] <= _AT_ONCE_BYTES:
-        yield store.vectors(places)
-        return
-    chunks = np.split(places, np.flatnonzero(np.diff(ends // _BLOCK_BYTES)) + 1)
-    with ThreadPoolExecutor(_READS_AHEAD) as readers:
-        coming = deque(readers.submit(store.vectors, chunk) for chunk in chunks[:_READS_AHEAD])
-        for chunk in chunks[_READS_AHEAD:]:
-            ready = coming.popleft().result()
-            coming.append(readers.submit(store.vectors, chunk))
-            yield ready
-        while coming:
-            yield coming.popleft().result()
-
-
-def _best(store: PageStore, query: QueryEmbedding, places: Int64, scores: Float32, k: int) -> list[Hit]:
-    """Rank pages, given in page order: a stable sort then breaks ties by page."""
-    n_tokens = len(query.vectors)
-    order = np.argsort(-scores, kind="stable")[:k]
-    return [
-        Hit(page.ref, min(score / n_tokens, 1.0), score, page.row_id)
-        for page, score in zip(store.page_table().candidates(places[order]), scores[order].tolist(), strict=True)
-    ]
+    return fresh(store, read)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from colret.codecs import decode
 from colret.column_indexes import (
@@ -28,11 +29,13 @@ from colret.column_indexes import (
     column_indexes,
     drop_index,
     get_ann_settings,
+    get_note,
     nearest_rows,
     put_ann_settings,
+    put_note,
     text_rows,
 )
-from colret.compaction import bytes_below, compact_if_due
+from colret.compaction import bytes_below, compact_if_due, dead_bytes
 from colret.database import (
     StaleReadError,
     Tables,
@@ -41,6 +44,7 @@ from colret.database import (
     explained,
     is_index,
     open_tables,
+    written,
 )
 from colret.errors import StoreError
 from colret.page_table import COLUMNS, PageTable
@@ -157,7 +161,7 @@ class PageStore:
             return
         table = page_rows(rows, self.settings)
         self._forget()
-        with explained(self.path):
+        with written(self.path):
             self._pages.add(table)
 
     def put_projection(self, matrix: Float32) -> None:
@@ -168,7 +172,7 @@ class PageStore:
         """
         if matrix.shape != (self.settings.dim, self.settings.stored_dim):
             raise ValueError(f"a projection of this index is {self.settings.dim} x {self.settings.stored_dim}")
-        with explained(self.path):
+        with written(self.path):
             self._arrays.add(array_rows(_PROJECTION, matrix))
 
     def put_documents(self, records: Sequence[DocumentRecord]) -> None:
@@ -177,14 +181,14 @@ class PageStore:
             return
         rows = pa.Table.from_pylist([document_row(record) for record in records], schema=DOCUMENTS_SCHEMA)
         self._forget()
-        with explained(self.path):
+        with written(self.path):
             merge = self._documents.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
             merge.use_index(False).execute(rows)  # with a scalar index, concurrent merges can double keys
 
     def remove_documents(self, doc_ids: Sequence[str]) -> None:
         """Delete documents with all their pages: their records first, so that no half of one is seen."""
         self._forget()
-        with explained(self.path):
+        with written(self.path):
             for table in (self._documents, self._pages):
                 for chunk in _chunks(doc_ids):
                     table.delete(_in("doc_id", chunk))
@@ -260,15 +264,23 @@ class PageStore:
 
     def singles(self, places: Int64) -> Float32:
         """Return the single vectors of the pages at ``places``, (len(places), d) float32, in that order."""
-        row_ids = self.page_table().row_ids[places]
-        with explained(self.path):
-            rows = self._pages.take_row_ids(row_ids.tolist()).select(["single"]).with_row_id().to_arrow()
-        found = rows["_rowid"].to_numpy().astype(np.int64)  # in the table's order, not that of the request
-        if len(found) != len(row_ids):
-            raise StaleReadError(self.path, "pages are gone", "search again")
-        order = np.argsort(found)
-        vectors = rows["single"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
-        return np.asarray(vectors[order[np.searchsorted(found, row_ids, sorter=order)]], np.float32)
+        singles = self._column_at("single", places)
+        return np.asarray(singles.flatten().to_numpy().reshape(len(places), -1), np.float32)
+
+    def image_hashes(self, places: Int64) -> NDArray[np.uint64]:
+        """Return the perceptual hashes of the pages at ``places``, (len(places),), in that order."""
+        hashes: NDArray[np.uint64] = self._column_at("image_hash", places).to_numpy().view(np.uint64)
+        return hashes
+
+    def terms(self, places: Int64) -> list[str]:
+        """Return the terms of the pages at ``places``, in that order, as ``bm25.joined`` made them."""
+        terms: list[str] = self._column_at("terms", places).to_pylist()
+        return terms
+
+    def texts(self, places: Int64) -> list[str]:
+        """Return the words of the pages at ``places``, in that order, single spaces between them."""
+        texts: list[str] = self._column_at("text", places).to_pylist()
+        return texts
 
     def details(self, row_ids: Sequence[int]) -> list[PageDetails]:
         """Return what is known of pages besides their vectors, in the order of ``row_ids``."""
@@ -295,6 +307,7 @@ class PageStore:
         done = {record.doc_id for record in records if record.status == "done"}
         with explained(self.path):
             table = self._pages.search().select(["doc_id", "n_vectors"]).to_arrow()
+            n_dead = dead_bytes(self.path, self._pages, self._documents, self.settings)
         sizes = [n for doc_id, n in zip(*map(pa.ChunkedArray.to_pylist, table.columns), strict=True) if doc_id in done]
         return IndexInfo(
             settings=self.settings,
@@ -305,6 +318,7 @@ class PageStore:
             n_skipped_pages=sum(len(record.skipped) for record in records),
             n_vectors=sum(sizes),
             bytes_on_disk=bytes_below(self.path),
+            dead_bytes=n_dead,
         )
 
     # Indexes
@@ -330,13 +344,14 @@ class PageStore:
 
         return self._visible_only(ask, lambda rows: rows["_distance"].to_pylist())
 
-    def matching_text(self, text: str, k: int, *, doc_ids: Sequence[str] | None = None) -> list[Candidate]:
-        """Return the at most ``k`` visible pages with the highest BM25 score for the words of ``text``, best first.
+    def matching_terms(self, terms: Sequence[str], k: int, *, doc_ids: Sequence[str] | None = None) -> list[Candidate]:
+        """Return the at most ``k`` visible pages with the highest BM25 score for ``terms``, best first.
 
-        Equal scores are ordered by page. Pages that share no word with the text are left out.
+        Equal scores are ordered by page. Pages that have none of the terms are left out. The scores
+        are LanceDB's, which depend on the history of the index: good enough for choosing candidates.
 
         Args:
-            text: Words.
+            terms: As ``terms.query_terms`` gives them; at least one.
             k: Most pages to return.
             doc_ids: The documents to look into; all by default.
         """
@@ -344,12 +359,23 @@ class PageStore:
 
         def ask(where: str | None) -> pa.Table:
             where = f"({within}) AND ({where})" if within and where else within or where
-            return text_rows(self._pages, "text", text, k, select=["doc_id", "number"], where=where)
+            return text_rows(self._pages, "terms", terms, k, select=["doc_id", "number"], where=where)
 
         return self._visible_only(ask, lambda rows: [-score for score in rows["_score"].to_pylist()])
 
+    def places_with_term(self, term: str) -> Int64:
+        """Return the places of all visible pages that have a term, ascending."""
+        with explained(self.path):
+            if "terms" in self.column_indexes():
+                rows = text_rows(self._pages, "terms", [term], max(self._pages.count_rows(), 1), select=[])
+            else:  # before the first ingest is done
+                quoted = term.replace("'", "''")
+                found = self._pages.search().where(f"contains(terms, ' {quoted} ')")
+                rows = found.select(["number"]).with_row_id(True).to_arrow()
+        return np.sort(self.page_table().places(rows["_rowid"].to_pylist()))
+
     def column_indexes(self) -> dict[str, ColumnIndex]:
-        """Return LanceDB's indexes over the pages, by column: ``single`` and ``text`` may have one."""
+        """Return LanceDB's indexes over the pages, by column: ``single`` and ``terms`` may have one."""
         with explained(self.path):
             return column_indexes(self._pages)
 
@@ -375,10 +401,21 @@ class PageStore:
         with explained(self.path):
             put_ann_settings(self._pages, "single", settings)
 
-    def build_text_index(self) -> None:
-        """Index the pages' words, in place of a text index that is there; under ``writing``."""
+    def note(self, key: str) -> Any:
+        """Return what JSON can hold and is kept with the index under ``key``; None if nothing is."""
         with explained(self.path):
-            build_text_index(self._pages, "text")
+            return get_note(self._pages, "page_id", key)
+
+    def put_note(self, key: str, value: Any) -> None:
+        """Keep what JSON can hold with the index, in place of what it held under ``key``; under ``writing``."""
+        self._forget()
+        with written(self.path):
+            put_note(self._pages, "page_id", key, value)
+
+    def build_text_index(self) -> None:
+        """Index the pages' terms, in place of a text index that is there; under ``writing``."""
+        with explained(self.path):
+            build_text_index(self._pages, "terms")
 
     def drop_index(self, column: str) -> None:
         """Drop the index over a column; under ``writing``."""
@@ -394,11 +431,23 @@ class PageStore:
         if not self._pages.count_rows():
             return
         found = self.column_indexes()
-        if "text" not in found or found["text"].n_unindexed > TEXT_LAG + found["text"].n_indexed * TEXT_LAG_SHARE:
+        text = found.get("terms")
+        if text is None or text.n_unindexed > TEXT_LAG + text.n_indexed * TEXT_LAG_SHARE:
             self.build_text_index()
         ann = self.ann_settings()
         if ann and found["single"].n_unindexed > ANN_LAG + found["single"].n_indexed * ANN_LAG_SHARE:
             self.build_ann_index(ann)
+
+    def _column_at(self, column: str, places: Int64) -> pa.Array:
+        """Return a column of the pages at ``places``, in that order."""
+        row_ids = self.page_table().row_ids[places]
+        with explained(self.path):
+            rows = self._pages.take_row_ids(row_ids.tolist()).select([column]).with_row_id().to_arrow()
+        found = rows["_rowid"].to_numpy().astype(np.int64)  # in the table's order, not that of the request
+        if len(found) != len(row_ids):
+            raise StaleReadError(self.path, "pages are gone", "search again")
+        order = np.argsort(found)
+        return rows[column].combine_chunks().take(order[np.searchsorted(found, row_ids, sorter=order)])
 
     def _visible_only(
         self, ask: Callable[[str | None], pa.Table], keys: Callable[[pa.Table], list[float]]

@@ -115,7 +115,7 @@ class QueryEmbedding:
 
     vectors: Float32  # (T, D) float32, unit rows
     tokens: tuple[str, ...]
-    text: str = ""  # as asked, for prefilters that read words
+    text: str = ""  # as asked, for prefilters and lanes that read words
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,11 @@ class Hit(NamedTuple):
     """One ranked page."""
 
     ref: PageRef
-    score: float  # mean over query tokens of the best similarity: 1.0 is the ceiling
-    maxsim: float  # the sum of the same: raw MaxSim
+    score: float  # what it is ranked by: in the visual lane MaxSim over the number of query tokens, else see ``lanes``
+    maxsim: float  # raw MaxSim: the sum over query tokens of the best similarity; 0 in the text lane
     row_id: int  # where the store keeps the page
+    bm25: float = 0.0  # as a share of its upper bound; 0 in the visual lane
+    contents: bool = False  # whether the page is a list of contents, and was demoted where words are read
 
 
 class SkippedPage(NamedTuple):
@@ -293,3 +295,9 @@ class IndexInfo:
     n_skipped_pages: int
     n_vectors: int
     bytes_on_disk: int
+    dead_bytes: int  # of them: deleted rows, what was replaced, what killed writers left; compaction frees them
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes on disk that what the index holds needs."""
+        return self.bytes_on_disk - self.dead_bytes

@@ -1,7 +1,9 @@
-"""Text candidates: BM25 over the pages' words, whatever a person types."""
+"""The text lane over a real index: BM25 as the formula says, whatever was added, removed or typed."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import colret.compaction
-import colret.store
+import colret.text_lane
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
+from colret.search import Ranking, rank, words_only
 from colret.store import PageStore
+from colret.terms import page_terms, query_terms
+from colret.text_lane import TextLane, phrases
 from colret.types import EncodedPage, Page, PageRef, Words
 from tests.conftest import TOPICS, write_pdf
 from tests.test_store import SETTINGS, encoded, record
 
-VOCABULARY = ("zorp", "quux", "blarf", "wibble", "NX-2000", "straße", "日本")  # no stop words, no two of one stem
+VOCABULARY = ("zorp", "quux", "blarf", "wibble", "NX-2000", "straße", "日本")  # no two share a term
 
 
 def page(doc_id: str, number: int, text: str) -> EncodedPage:
@@ -37,7 +42,12 @@ def fill(path: Path, texts: list[str], doc_id: str = "a") -> PageStore:
 
 
 def numbers(store: PageStore, text: str, k: int = 10) -> list[int]:
-    return [candidate.ref.number for candidate in store.matching_text(text, k)]
+    return [ref.number for ref in found(store, text, k)]
+
+
+def found(store: PageStore, text: str, k: int = 10) -> list[PageRef]:
+    [ranking] = rank(store, words_only([text]), k=k, lane="text")
+    return [hit.ref for hit in ranking.hits]
 
 
 @pytest.fixture(params=[False, True], ids=["unindexed", "indexed"])
@@ -47,7 +57,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> PageStore:
     if request.param:
         with store.writing():
             store.update_indexes()
-        assert store.column_indexes()["text"].n_indexed == 7
+        assert store.column_indexes()["terms"].n_indexed == 7
     return store
 
 
@@ -64,7 +74,7 @@ def test_no_word_in_common_is_no_page(index: PageStore) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", '"', '"zorp', "(zorp", "zorp AND", "NOT zorp", "+zorp -quux", "text:zorp", "zorp~1", "*", "\\", "';--"],
+    [" ", '"', '"zorp', "(zorp", "zorp AND", "NOT zorp", "+zorp -quux", "text:zorp", "zorp~1", "*", "\\", "';--"],
 )
 def test_operators_are_words_or_nothing(index: PageStore, text: str) -> None:
     named = any(word in text for word in ("zorp", "quux"))
@@ -74,8 +84,7 @@ def test_operators_are_words_or_nothing(index: PageStore, text: str) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text())
 def test_any_text_can_be_asked(index: PageStore, text: str) -> None:
-    found = index.matching_text(text, 3)
-    assert len(found) <= 3
+    assert len(numbers(index, text or "-", 3)) <= 3
 
 
 def test_half_a_character_can_be_asked(index: PageStore) -> None:
@@ -99,7 +108,9 @@ def test_the_pages_that_share_a_word_are_found(
     everything = [("a", i, text) for i, text in enumerate(texts, start=1)]
     everything += [("late", i, text) for i, text in enumerate(texts[:n_late], start=1)]
     sharing = {PageRef(doc_id, i) for doc_id, i, text in everything if set(text.split()) & set(query)}
-    assert {found.ref for found in store.matching_text(" ".join(query), 99)} == sharing
+    assert set(found(store, " ".join(query), 99)) == sharing
+    every = np.arange(store.n_pages())
+    assert set(store.candidates()[i].ref for i in TextLane(store).candidates(" ".join(query), every, 99)) == sharing
 
 
 def test_pages_added_later_and_those_after_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,13 +120,13 @@ def test_pages_added_later_and_those_after_compaction(tmp_path: Path, monkeypatc
         store.add_pages([page("late", 1, "zorp zorp")])
         store.put_documents([record("late")])
         store.update_indexes()
-    assert store.column_indexes()["text"].n_unindexed == 1
-    assert {found.ref.doc_id for found in store.matching_text("zorp", 5)} == {"a", "late"}
+    assert store.column_indexes()["terms"].n_unindexed == 1
+    assert {ref.doc_id for ref in found(store, "zorp", 5)} == {"a", "late"}
     monkeypatch.setattr(colret.compaction, "MANY_FRAGMENTS", 0)
     with store.writing():
         store.compact()
-    assert store.column_indexes()["text"].n_unindexed == 0
-    assert {found.ref.doc_id for found in store.matching_text("zorp", 5)} == {"a", "late"}
+    assert store.column_indexes()["terms"].n_unindexed == 0
+    assert {ref.doc_id for ref in found(store, "zorp", 5)} == {"a", "late"}
 
 
 def test_many_pages_added_later_make_the_index_anew(tmp_path: Path) -> None:
@@ -124,22 +135,22 @@ def test_many_pages_added_later_make_the_index_anew(tmp_path: Path) -> None:
         store.update_indexes()
         store.add_pages([page("late", number, "zorp") for number in range(1, 100)])
         store.update_indexes()
-    assert store.column_indexes()["text"].n_unindexed == 0
+    assert store.column_indexes()["terms"].n_unindexed == 0
 
 
 def test_pages_in_the_middle_of_being_written_are_not_found(index: PageStore) -> None:
     with index.writing():
         index.add_pages([page("half", number, "zorp zorp zorp") for number in range(1, 30)])
-    assert [found.ref.doc_id for found in index.matching_text("zorp", 3)] == ["a", "a", "a"]
+    assert [ref.doc_id for ref in found(index, "zorp", 3)] == ["a", "a", "a"]
 
 
 def test_ingest_makes_the_index(tmp_path: Path, store: PageStore, embedded: TextEncoder) -> None:
     for name, topic in TOPICS.items():
         write_pdf(tmp_path / f"{name}.pdf", topic)
     ingest([tmp_path], store, embedded)
-    assert store.column_indexes()["text"].n_indexed == len(TOPICS)
-    [found] = store.matching_text("Who tuned the violins?", 3)  # stemmed, and without its stop words
-    [path] = store.paths([found.ref.doc_id])[found.ref.doc_id]
+    assert store.column_indexes()["terms"].n_indexed == len(TOPICS)
+    [ref] = found(store, "Were the violins tuned?", 3)  # a plural, and stop words
+    [path] = store.paths([ref.doc_id])[ref.doc_id]
     assert Path(path).name == "violin.pdf"
 
 
@@ -147,4 +158,146 @@ def test_an_empty_index_has_nothing_to_find(store: PageStore) -> None:
     with store.writing():
         store.update_indexes()
     assert store.column_indexes() == {}
-    assert store.matching_text("zorp", 3) == []
+    assert store.matching_terms(["zorp"], 3) == []
+    assert store.places_with_term("zorp").tolist() == []
+
+
+def by_formula(texts: dict[PageRef, str], query: str) -> dict[PageRef, float]:
+    """Return BM25 over its least upper bound, by loops."""
+    pages = {ref: page_terms(text) for ref, text in texts.items()}
+    mean = sum(page.length for page in pages.values()) / len(pages) or 1.0
+    total = dict.fromkeys(pages, 0.0)
+    bound = 0.0
+    for term in query_terms(query):
+        n_having = sum(term in page.terms for page in pages.values())
+        idf = math.log(1 + (len(pages) - n_having + 0.5) / (n_having + 0.5))
+        bound += idf * (1.5 + 1)
+        for ref, page in pages.items():
+            n = page.terms.count(term)
+            total[ref] += idf * n * (1.5 + 1) / (n + 1.5 * (1 - 0.75 + 0.75 * page.length / mean))
+    return {ref: score / bound for ref, score in total.items() if score}
+
+
+TEXTS = st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=7).map(" ".join), min_size=1, max_size=8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(first=TEXTS, removed=TEXTS, late=TEXTS, query=st.lists(st.sampled_from([*VOCABULARY, "unheard"]), min_size=1))
+def test_scores_are_the_formulas_whatever_happened_to_the_index(
+    tmp_path_factory: pytest.TempPathFactory, first: list[str], removed: list[str], late: list[str], query: list[str]
+) -> None:
+    """LanceDB's own scores count pages that were removed, and those that came later apart."""
+    store = fill(tmp_path_factory.mktemp("text") / "index", first)
+    with store.writing():
+        store.add_pages([page("removed", number, text) for number, text in enumerate(removed, start=1)])
+        store.put_documents([record("removed", len(removed))])
+        store.update_indexes()
+        store.remove_documents(["removed"])
+        store.add_pages([page("late", number, text) for number, text in enumerate(late, start=1)])
+        store.put_documents([record("late", len(late))])
+    texts = {PageRef("a", i): text for i, text in enumerate(first, start=1)}
+    texts |= {PageRef("late", i): text for i, text in enumerate(late, start=1)}
+    expected = by_formula(texts, " ".join(query))
+    [ranking] = rank(store, words_only([" ".join(query)]), k=99, lane="text")
+    assert {hit.ref: hit.bm25 for hit in ranking.hits} == pytest.approx(expected, rel=1e-5)
+    scores = [hit.score for hit in ranking.hits]
+    assert scores == sorted(scores, reverse=True)
+    for one, other in itertools.pairwise(ranking.hits):
+        assert one.score > other.score or one.ref < other.ref
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_identifiers_are_found_whole_and_in_parts(tmp_path: Path, indexed: bool) -> None:
+    texts = ["set sshd_config now", "run cp --no-clobber a b", "see ISO 27001", "per SP 800-53", "order AB-1234/5, two"]
+    store = fill(tmp_path / "index", [*texts, "RFC2119 says it's so", "cafe's CamelCase", "plain words"])
+    if indexed:
+        with store.writing():
+            store.update_indexes()
+    asked = {
+        1: ("sshd_config", "sshd", "SSHD_CONFIG"),
+        2: ("--no-clobber", "no-clobber", "clobber"),
+        3: ("iso 27001", "27001"),
+        4: ("SP800-53", "800-53"),
+        5: ("AB-1234/5", "ab-1234", "1234"),
+        6: ("rfc 2119", "RFC2119"),
+        7: ("camelcase", "Café", "camel case"),
+    }
+    for number, queries in asked.items():
+        for query in queries:
+            assert numbers(store, query)[0] == number, query
+
+
+PHRASED = [
+    "net zero by 2050",
+    "zero of the net",
+    "Net-zero (2050)",
+    "the net. Zero",
+    "of the",
+    "日 本 語",
+    "other words",
+]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ('"net zero"', {1, 3, 4}),
+        ('"Net Zero" 2050', {1, 3, 4}),
+        ('"net zero by 2050"', {1}),
+        ('"net zero" "2050"', {1, 3}),
+        ('zero "of the net"', {2}),
+        ("\u201cnet zero\u201d", {1, 3, 4}),
+        ('"net zeros"', set()),
+        ('"unheard"', set()),
+        ('"日本" 語', {6}),
+        ("net zero", {1, 2, 3, 4}),
+        ('net zero "', {1, 2, 3, 4}),
+        ('"" net zero', {1, 2, 3, 4}),
+    ],
+)
+def test_quoted_words_stand_in_a_row(tmp_path: Path, indexed: bool, query: str, expected: set[int]) -> None:
+    store = fill(tmp_path / "index", PHRASED)
+    if indexed:
+        with store.writing():
+            store.update_indexes()
+    assert set(numbers(store, query)) == expected
+
+
+def test_a_phrase_of_stop_words_is_looked_for_on_every_page(tmp_path: Path) -> None:
+    store = fill(tmp_path / "index", PHRASED)
+    assert TextLane(store).with_phrases('"of the"', np.arange(7)).tolist() == [1, 4]
+    assert numbers(store, '"of the"') == [2, 5]
+    assert numbers(store, "of the") == []
+
+
+def test_phrases_of_a_query() -> None:
+    assert phrases('a "b c" d "e" "" "," \u201cf\u201d \u00abg h\u00bb "i') == ["b c", "e", "f", "g h"]
+
+
+def test_contents_pages_come_after_pages_that_say_it(tmp_path: Path) -> None:
+    contents = " ".join(f"Chapter {i} zorp ...... {i}" for i in range(1, 9))
+    store = fill(tmp_path / "index", [contents, "zorp is this chapter", *["other words"] * 3])
+    [ranking] = rank(store, words_only(["zorp chapter"]), lane="text")
+    assert [(hit.ref.number, hit.contents) for hit in ranking.hits] == [(2, False), (1, True)]
+    assert ranking.hits[1].score == pytest.approx(ranking.hits[1].bm25 - 0.2)
+
+
+def test_many_queries_are_ranked_as_one_by_one(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ranked(texts: list[str]) -> list[Ranking]:
+        return rank(index, words_only(texts), k=3, lane="text")
+
+    texts = ["zorp quux", "blarf", '"quux blarf"', "unheard", "日本 zorp", "NX 2000"]
+    together = ranked(texts)
+    monkeypatch.setattr(colret.text_lane, "_BLOCK_PAGES", 2)
+    assert [ranked([text])[0] for text in texts] == together == ranked(texts)
+
+
+def test_few_candidates_leave_the_best_where_they_are(tmp_path: Path) -> None:
+    store = fill(tmp_path / "index", [f"zorp {'quux ' * (i % 9)}" for i in range(1, 60)])
+    with store.writing():
+        store.update_indexes()
+    [exact] = rank(store, words_only(["zorp quux"]), k=5, prefilter="none", lane="text")
+    [fast] = rank(store, words_only(["zorp quux"]), k=5, n_candidates=20, lane="text")
+    assert (exact.n_scored, fast.n_scored) == (59, 20)
+    assert fast.hits == exact.hits

@@ -23,6 +23,8 @@ def table(rows: list[tuple[str, int]]) -> pa.Table:
         "number": pa.array(numbers, pa.int32()),
         "n_vectors": pa.array([number + 1 for number in numbers], pa.int32()),
         "scale": pa.array([float(number) for number in numbers], pa.float32()),
+        "text_length": pa.array([2 * number for number in numbers], pa.int32()),
+        "contents": pa.array([number % 3 == 0 for number in numbers]),
         "_rowid": pa.array(range(7, 7 + len(rows)), pa.uint64()),
     }
     return pa.table(columns)
@@ -38,6 +40,8 @@ def test_visible_pages_stand_in_page_order(rows: list[tuple[str, int]], visible:
     assert len(pages) == len(expected)
     assert pages.n_vectors.tolist() == [page.ref.number + 1 for page in expected]
     assert pages.scales.tolist() == [float(page.ref.number) for page in expected]
+    assert pages.text_lengths.tolist() == [2 * page.ref.number for page in expected]
+    assert pages.contents.tolist() == [page.ref.number % 3 == 0 for page in expected]
     assert pages.as_arrow().to_pylist() == [
         {"doc_id": page.ref.doc_id, "number": page.ref.number, "n_vectors": page.ref.number + 1} for page in expected
     ]

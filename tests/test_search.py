@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import colret.compaction
+import colret.rescoring
 import colret.search
 import colret.store
 from colret.encoders.text import TextEncoder
@@ -105,8 +106,8 @@ def test_k_above_the_candidates_still_gets_k_pages(index: PageStore) -> None:
 def test_queries_together_rank_as_alone(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [random_query(seed, 1 + seed) for seed in range(6)]
     together = rank(index, queries, k=N, prefilter="none")
-    monkeypatch.setattr(colret.search, "_AT_ONCE_BYTES", 0)
-    monkeypatch.setattr(colret.search, "_BLOCK_BYTES", 7 * DIM)
+    monkeypatch.setattr(colret.rescoring, "_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(colret.rescoring, "_BLOCK_BYTES", 7 * DIM)
     assert [rank(index, [query], k=N, prefilter="none")[0] for query in queries] == together
 
 
@@ -116,9 +117,9 @@ def test_queries_with_other_candidates_rank_together_as_alone(
     queries = [random_query(seed, 1 + seed % 5) for seed in range(9)]
     alone = [rank(index, [query], k=8, prefilter="single", n_candidates=11)[0] for query in queries]
     assert len({tuple(hit.ref for hit in ranking.hits) for ranking in alone}) > 1
-    monkeypatch.setattr(colret.search, "_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(colret.rescoring, "_AT_ONCE_BYTES", 0)
     for block, together in ((7, 4), (10_000, 64), (1, 9)):
-        monkeypatch.setattr(colret.search, "_BLOCK_BYTES", block * DIM)
+        monkeypatch.setattr(colret.rescoring, "_BLOCK_BYTES", block * DIM)
         monkeypatch.setattr(colret.search, "_QUERIES_TOGETHER", together)
         assert rank(index, queries, k=8, prefilter="single", n_candidates=11) == alone
 

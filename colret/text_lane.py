@@ -1,0 +1,113 @@
+"""The text lane over an index: which pages have a query's terms and phrases, and their BM25.
+
+LanceDB's full-text index finds the pages; their scores are computed here, from the terms that
+pages are stored with, since its own depend on what was added and deleted since it was built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colret import bm25
+from colret.store import PageStore
+from colret.terms import page_terms, query_terms, sequence_terms, word_sequence
+from colret.types import Float32, Int64, Words
+
+_BLOCK_PAGES: Final = 2000  # whose terms are in memory at once: some 10 MB
+_WIDER: Final = 4  # times as many are asked for, where too many of the best were not allowed
+
+_QUOTED = re.compile(
+    '"([^"]*)"|\u201c([^\u201d]*)\u201d|\u201e([^\u201c\u201d]*)[\u201c\u201d]|\u00ab([^\u00bb]*)\u00bb'
+)
+
+
+def phrases(text: str) -> list[str]:
+    """Return what a query has in double quotes, without what holds no word."""
+    quoted = ("".join(filter(None, match)) for match in _QUOTED.findall(text))
+    return [phrase for phrase in quoted if word_sequence(phrase).strip()]
+
+
+class TextLane:
+    """BM25 and phrases over the visible pages of an index, as of its last refresh."""
+
+    def __init__(self, store: PageStore) -> None:
+        self._store = store
+
+    def candidates(self, text: str, allowed: Int64, n: int) -> Int64:
+        """Return the places, ascending, of at most ``n`` of the allowed pages, the best by LanceDB's BM25."""
+        terms, table = query_terms(text), self._store.page_table()
+        if not terms:  # but perhaps a phrase of stop words, that the allowed pages have
+            return allowed[:n] if phrases(text) else allowed[:0]
+        documents = None
+        if len(allowed) < len(table):
+            documents = [table.doc_ids[i] for i in np.unique(table.documents[allowed])]
+        n_asked = n
+        while True:  # other pages of those documents may be better, and are not allowed
+            found = self._store.matching_terms(terms, n_asked, doc_ids=documents)
+            places = table.places(page.row_id for page in found)
+            places = places[np.isin(places, allowed)][:n]
+            if len(places) == n or len(found) < n_asked:
+                return np.sort(places)
+            n_asked *= _WIDER
+
+    def with_phrases(self, text: str, allowed: Int64) -> Int64:
+        """Return the places of those allowed pages that have every quoted phrase of a query word for word."""
+        for phrase in phrases(text):
+            sequence = word_sequence(phrase)
+            with_terms = (self._store.places_with_term(term) for term in sequence_terms(sequence))
+            allowed = self._having(sequence, reduce(np.intersect1d, with_terms, allowed))
+        return allowed
+
+    def shares(self, texts: Sequence[str], kept: Sequence[Int64]) -> list[Float32]:
+        """Return the BM25 of each query with the pages kept for it, as shares of its upper bound.
+
+        Args:
+            texts: Queries.
+            kept: For each, ascending places.
+
+        Returns:
+            For each query, (len(kept),) float32 in 0 to 1.
+        """
+        table = self._store.page_table()
+        mean_length = float(table.text_lengths.mean())
+        asked = [query_terms(text) for text in texts]
+        idf = [bm25.inverse_frequencies(self._frequencies(terms), len(table)) for terms in asked]
+        scores = [np.zeros(len(places), np.float32) for places in kept]
+        everything = np.unique(np.concatenate(kept))
+        for start in range(0, len(everything), _BLOCK_PAGES):
+            block = everything[start : start + _BLOCK_PAGES]
+            pages = self._store.terms(block)
+            for terms, places, weights, row in zip(asked, kept, idf, scores, strict=True):
+                first, last = np.searchsorted(places, [block[0], block[-1] + 1])
+                mine = places[first:last]
+                found = bm25.counts([pages[i] for i in np.searchsorted(block, mine)], terms)
+                lengths = table.text_lengths[mine].astype(np.int64)
+                row[first:last] = bm25.shares(found, lengths, mean_length, weights)
+        return scores
+
+    def word_weights(self, text: str, words: Words) -> NDArray[np.float64]:
+        """Return how much each word of a page adds to a query's BM25: its terms' idf, (W,) float64."""
+        terms = query_terms(text)
+        idf = bm25.inverse_frequencies(self._frequencies(terms), self._store.n_pages())
+        known = dict(zip(terms, idf.tolist(), strict=True))
+        return np.array([sum(known.get(term, 0.0) for term in set(page_terms(word).terms)) for word in words.texts])
+
+    def _frequencies(self, terms: Sequence[str]) -> Int64:
+        """Return how many visible pages have each term, looked up once until the index changes."""
+        return np.array([self._frequency(term) for term in terms], np.int64)
+
+    def _frequency(self, term: str) -> int:
+        n: int = self._store.derived(("pages with", term), lambda: len(self._store.places_with_term(term)))
+        return n
+
+    def _having(self, sequence: str, places: Int64) -> Int64:
+        """Return those places whose pages have a sequence of words."""
+        blocks = (places[start : start + _BLOCK_PAGES] for start in range(0, len(places), _BLOCK_PAGES))
+        having = [[sequence in word_sequence(text) for text in self._store.texts(block)] for block in blocks]
+        return places[np.array([each for block in having for each in block], np.bool_)]
