@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -19,25 +20,48 @@ from tests.processes import cli, environment, kill, run_cli
 KILLS, LONG_KILLS = 3, 100
 DOCUMENTS, LONG_DOCUMENTS = 18, 60
 PAGES = 4  # of each
+GOLDEN = (5**0.5 - 1) / 2  # steps of it, wrapped around, cover an interval evenly from wherever they start
 
 
 class _Killed:
-    """An index whose ingests are killed, beside that of an ingest that nobody disturbed."""
+    """An index whose ingests are killed, beside that of an ingest that nobody disturbed.
+
+    It begins as one that holds half of the documents, the next one as none at all, and so on.
+    """
 
     def __init__(self, place: Path, n_documents: int, seed: int) -> None:
         self.rng = random.Random(seed)
         self.folder, self.index, undisturbed = place / "documents", place / "index", place / "undisturbed"
-        self.folder.mkdir()
-        for i in range(n_documents):
-            content = pdf(*[sentence(self.rng, 40) for _ in range(PAGES)])
-            (self.folder / f"{i}.pdf").write_bytes(content)
+        self.half_index = place / "half"
+        self.write(range(n_documents // 2))
+        self.ingest(self.half_index)
+        shutil.copytree(self.half_index, undisturbed)
+        self.write(range(n_documents // 2, n_documents))
         started = time.monotonic()
         self.ingest(undisturbed)
         self.seconds = time.monotonic() - started
         self.expected = contents(PageStore.open(undisturbed))
         assert len(self.expected) == n_documents
         self.answers = answers(PageStore.open(undisturbed), set(self.expected))
-        self.committed: dict[str, Document] = {}  # that an index showed after a kill, and must show from then on
+        self.moment = self.rng.random()  # of the last kill, as a share of the undisturbed ingest's time
+        self.committed: dict[str, Document] = {}  # that an index showed once, and must show from then on
+        self.n_grown = 0  # kills after which there were more of them
+        self.begins = itertools.cycle([self.begin_with_half, self.begin_with_nothing])
+        next(self.begins)()
+
+    def write(self, numbers: range) -> None:
+        self.folder.mkdir(exist_ok=True)
+        for number in numbers:
+            content = pdf(*[sentence(self.rng, 40) for _ in range(PAGES)])
+            (self.folder / f"{number}.pdf").write_bytes(content)
+
+    def begin_with_half(self) -> None:
+        shutil.copytree(self.half_index, self.index)
+        self.committed = contents(PageStore.open(self.index))
+        assert 2 * len(self.committed) == len(self.expected)
+
+    def begin_with_nothing(self) -> None:
+        self.committed = {}
 
     def arguments(self, index: Path) -> list[object]:
         return ["ingest", self.folder, "--index", index, "--model", "embedded", "--json"]
@@ -51,7 +75,8 @@ class _Killed:
         """Kill an ingest and look at what it left; return False if it ended first."""
         command, nowhere = cli(*self.arguments(self.index)), subprocess.DEVNULL
         process = subprocess.Popen(command, env=environment(), stdout=nowhere, stderr=nowhere, text=True)
-        time.sleep(self.rng.uniform(0, self.seconds))
+        self.moment = (self.moment + GOLDEN) % 1
+        time.sleep(self.moment * self.seconds)
         ended = process.poll()
         kill(process)
         if ended is None:
@@ -70,6 +95,7 @@ class _Killed:
         found = contents(store)
         assert found.items() <= self.expected.items()
         assert self.committed.items() <= found.items()
+        self.n_grown += len(found) > len(self.committed)
         self.committed = found
         assert answers(store, set(found)) == self.answers_of(found)
         assert len(run_cli("list", "--index", self.index, "--json").splitlines()) == len(found)
@@ -91,7 +117,7 @@ class _Killed:
         assert contents(store) == self.expected
         assert answers(store, set(self.expected)) == self.answers
         shutil.rmtree(self.index)
-        self.committed = {}
+        next(self.begins)()
 
 
 @pytest.mark.prove
@@ -99,9 +125,8 @@ def test_kill_9_at_any_moment_loses_and_doubles_nothing(proving: bool, tmp_path:
     seed = int.from_bytes(os.urandom(4)) if proving else 0
     print(f"seed {seed}")
     killed = _Killed(tmp_path, LONG_DOCUMENTS if proving else DOCUMENTS, seed)
-    n_kills, n_with_pages = 0, 0
+    n_kills = 0
     while n_kills < (LONG_KILLS if proving else KILLS):
         n_kills += killed.try_to_kill()
-        n_with_pages += bool(killed.committed)
     killed.end()
-    print(f"{n_kills} kills within {killed.seconds:.1f} s, {n_with_pages} of them with documents in the index")
+    print(f"{n_kills} kills within {killed.seconds:.1f} s, {killed.n_grown} after documents had been added")
