@@ -188,8 +188,8 @@ class PageStore:
     def remove_documents(self, doc_ids: Sequence[str]) -> None:
         """Delete documents with all their pages: their records first, so that no half of one is seen."""
         self._forget()
-        with written(self.path):
-            for table in (self._documents, self._pages):
+        for table in (self._documents, self._pages):
+            with written(self.path):  # each for itself: no power cut may keep a record and take its pages
                 for chunk in _chunks(doc_ids):
                     table.delete(_in("doc_id", chunk))
 

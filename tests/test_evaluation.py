@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import colret.encoders
 from colret.encoders.text import TextEncoder
 from colret.scoring import maxsim
-from colret.types import Multivectors
+from colret.types import Multivectors, PageRef
 from colret_cli.main import cli
 from colret_eval.datasets import DatasetError
 from colret_eval.evaluation.headline import MEASURE, headline
@@ -23,7 +23,7 @@ from colret_eval.evaluation.one_set import Options
 from colret_eval.evaluation.recorder import BLOCKS
 from colret_eval.evaluation.run import UnusableSetError, evaluate_sets, load_checked
 from colret_eval.evaluation.summary import summary
-from colret_eval.evaluation.systems import BI, BM25, FLOAT32, FUSED, MEAN, POOLED, REFERENCE, SYSTEMS, TWO_STAGE
+from colret_eval.evaluation.systems import BI, BM25, BOTH, FLOAT32, MEAN, POOLED, REFERENCE, SYSTEMS, TEXT, TWO_STAGE
 from colret_eval.trec import read_qrels, read_run
 from tests.evaluation_sets import SMALL_TOPICS, TOPICS, UNANSWERED, write_set, write_small_set
 from tests.pdfs import PdfSpec, build_pdf, text
@@ -202,10 +202,9 @@ def test_a_document_that_two_sets_hold_is_one_among_all(tmp_path: Path, embedded
 def test_float32_scores_are_those_of_the_encoder(tmp_path: Path, embedded: TextEncoder) -> None:
     """The matrix that codec losses are told by, against encoding and scoring each page."""
     from colret.reading import open_document
-    from colret.types import PageRef
 
     folder = write_set(tmp_path / "set", TOPICS[:4])
-    evaluate([folder], embedded, tmp_path / "work", (REFERENCE, FLOAT32, FUSED))
+    evaluate([folder], embedded, tmp_path / "work", (REFERENCE, FLOAT32, BOTH))
     run = read_run(tmp_path / "work" / "trec" / "set" / f"{FLOAT32}.trec")
     with open_document(folder / "pdfs" / "doc0.pdf") as document:
         pages = [document.read_page(n, ref=PageRef("doc0.pdf", n), pixels=0, ocr=False) for n in range(1, 5)]
@@ -215,6 +214,29 @@ def test_float32_scores_are_those_of_the_encoder(tmp_path: Path, embedded: TextE
         scores = maxsim(query.vectors, vectors)
         found = [run[f"q{i}"][f"doc0.pdf:{n}"] for n in range(1, 5)]
         np.testing.assert_allclose(found, scores, rtol=1e-5)
+
+
+def test_lanes_are_what_a_search_ranks_by(tmp_path: Path, embedded: TextEncoder) -> None:
+    from colret.search import rank, words_only
+    from colret.store import PageStore
+
+    folder = write_set(tmp_path / "set", TOPICS[:4])
+    report = evaluate([folder], embedded, tmp_path / "work", (REFERENCE, TEXT, BOTH))
+    assert [system["id"] for system in report["sets"][0]["systems"]] == [REFERENCE, TEXT, BOTH]
+    store = PageStore.open(tmp_path / "work" / "indexes" / "set")
+    runs = {
+        system: read_run(tmp_path / "work" / "trec" / "set" / f"{system}.trec") for system in (REFERENCE, TEXT, BOTH)
+    }
+    for i, (_, question) in enumerate(TOPICS[:4]):
+        [words] = rank(store, words_only([question]), lane="text", k=4)
+        shares = {hit.ref.number: hit.bm25 for hit in words.hits}
+        n_tokens = len(embedded.encode_queries([question])[0].vectors)
+        assert {
+            PageRef.parse(key).number: score for key, score in runs[TEXT].get(f"q{i}", {}).items()
+        } == pytest.approx(shares, abs=1e-5)
+        for key, score in runs[BOTH][f"q{i}"].items():
+            expected = runs[REFERENCE][f"q{i}"][key] / n_tokens + 0.5 * shares.get(PageRef.parse(key).number, 0.0)
+            assert score == pytest.approx(expected, abs=1e-4)
 
 
 def test_names_that_cannot_be_told_apart_are_refused(tmp_path: Path, embedded: TextEncoder) -> None:

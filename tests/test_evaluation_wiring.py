@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from colret.grouping import grouped_folds
+from colret.logistic import cross_fitted_probability
 from colret.prefilter import DEFAULT_PREFILTER
 from colret.scoring import normalize_rows
 from colret.search import DEFAULT_CANDIDATES, rank
@@ -31,11 +33,9 @@ from colret_eval.evaluation.recorder import RecordingEncoder
 from colret_eval.evaluation.sizes import both_directions, collection_sizes
 from colret_eval.evaluation.systems import BM25, FLOAT32, MEAN, REFERENCE, stored_scores
 from colret_eval.hubness import CORRECTIONS, Fit
-from colret_eval.logistic import cross_fitted_probability
 from colret_eval.matrices import to_run
 from colret_eval.measures import Float64, Int64, evaluate, ndcg
 from colret_eval.score_floor import COMBINATION, background_pages, signals, without_answers
-from colret_eval.splits import grouped_folds
 from colret_eval.statistics import auroc
 
 DIM, N_VECTORS, N_TOKENS = 32, 6, 2

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from colret_eval.logistic import cross_fitted_probability, fit_logistic
+from colret.logistic import cross_fitted_probability, fit_logistic
 from colret_eval.measures import Float64
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colret_eval.logistic import cross_fitted_probability
+from colret.logistic import cross_fitted_probability
 from colret_eval.matrices import Bool, Float32
 from colret_eval.measures import Float64, Int64
 from colret_eval.score_floor import (
@@ -15,9 +15,7 @@ from colret_eval.score_floor import (
     SIGNALS,
     background_pages,
     choose_floor,
-    conformal_floor,
     false_answers,
-    queries_needed,
     signals,
     without_answers,
 )
@@ -129,32 +127,6 @@ def test_a_floor_from_too_few_queries_is_refused() -> None:
     assert choose_floor(features, has_answer, folds, few_calibrating) is None
 
 
-@pytest.mark.parametrize(("n", "answered"), [(19, 0.95), (40, 0.95), (100, 0.9)])
-def test_conformal_floors_answer_as_often_as_promised(n: int, answered: float) -> None:
-    """Over 4,000 calibrations, by the probability integral transform: uniform signals stand for any."""
-    rng = np.random.default_rng(n)
-    floors = [conformal_floor(rng.random(n), answered) for _ in range(4000)]
-    coverage = np.array([1 - floor.floor for floor in floors if floor is not None])
-    guarantee, probable = next((floor.guarantee, floor.probable) for floor in floors if floor is not None)
-    assert answered <= guarantee < answered + 1 / (n + 1)
-    assert coverage.mean() == pytest.approx(guarantee, abs=0.004)
-    assert np.mean(coverage >= probable) == pytest.approx(0.95, abs=0.015)
-
-
-def test_tied_signals_are_answered_no_less() -> None:
-    floor = conformal_floor(np.repeat([0.0, 1.0], [1, 39]))
-    assert floor is not None
-    assert (floor.floor, floor.n_queries) == (1.0, 40)
-
-
-def test_too_few_queries_promise_nothing() -> None:
-    assert queries_needed(0.9) == 9
-    assert conformal_floor(np.arange(18.0)) is None
-    floor = conformal_floor(np.arange(19.0))
-    assert floor is not None
-    assert (floor.floor, floor.guarantee, floor.n_queries) == (0.0, 0.95, 19)
-
-
 def test_background_is_a_sample_without_repeats() -> None:
     found = background_pages(1000, np.random.default_rng(0), 50)
     assert len(set(found.tolist())) == 50
@@ -168,9 +140,6 @@ def test_errors() -> None:
         signals(np.array([[1, 2, 3]], np.float32), np.array([1]), np.array([2, 0]))
     with pytest.raises(ValueError, match="with and without"):
         false_answers(np.ones(1), np.ones(0))
-    for share in (0.0, 1.0):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            conformal_floor(np.ones(50), share)
     features, has_answer, folds = planted()
     with pytest.raises(ValueError, match="two folds"):
         choose_floor(features, has_answer, folds, folds != 1)

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from colret.codecs import decode, encode
-from colret.documents import find_documents
 from colret.encoders import Encoder, load_encoder
 from colret.errors import ColretError
+from colret.folders import find_documents
 from colret.reading import open_document
 from colret.scoring import maxsim
 from colret.types import Float32, Multivectors, Page, PageEmbedding, PageRef

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colret.documents import document_id
-from colret.documents import find_documents as find_files
 from colret.errors import ColretError, DocumentError
+from colret.folders import find_documents as find_files
 from colret_eval.datasets import DatasetError
 from colret_eval.datasets.contents import PDF_FOLDER
 from colret_eval.datasets.own import COLUMNS, QRELS_FILE, QUERIES_FILE, as_field
@@ -62,11 +62,11 @@ def synthesise(folder: Path, out: Path, *, limit: int | None = None, copy: bool 
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DatasetError(out, "exists already", "name another folder")
-    sources, errors = find_files([folder])
-    paths = [source.path for source in sources if source.path.suffix.lower() == ".pdf"]
+    there = find_files([folder])
+    paths = [source.path for source in there.sources if source.path.suffix.lower() == ".pdf"]
     root = Path(os.path.abspath(folder))
     files: dict[str, Path] = {}
-    skipped: list[ColretError] = list(errors)
+    skipped: list[ColretError] = [*there.problems, *there.unusable.values()]
     found: list[Item] = []
     names: dict[str, str] = {}  # by what the file holds
     for path in paths:

@@ -7,21 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from colret.grouping import alike, components, duplicate_groups, identical, joined, similar
 from colret_eval.evaluation.comparison import Judge, run_of, values_of
 from colret_eval.evaluation.corpus import Corpus
-from colret_eval.leakage import (
-    SharedQuery,
-    alike,
-    components,
-    duplicate_groups,
-    identical,
-    joined,
-    merged_qrels,
-    merged_run,
-    representatives,
-    shared_queries,
-    similar,
-)
+from colret_eval.leakage import SharedQuery, merged_qrels, merged_run, representatives, shared_queries
 from colret_eval.matrices import Bool, Float32
 from colret_eval.measures import STANDARD, Float64, Int64, Qrels, random_baseline
 from colret_eval.splits import query_groups

@@ -6,8 +6,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from colret.conformal import queries_needed
+from colret.grouping import grouped_folds
+from colret.logistic import cross_fitted_probability
 from colret_eval.evaluation.corpus import Corpus
-from colret_eval.logistic import cross_fitted_probability
 from colret_eval.matrices import Bool, Float32
 from colret_eval.measures import Float64, Int64
 from colret_eval.score_floor import (
@@ -16,11 +18,9 @@ from colret_eval.score_floor import (
     background_pages,
     choose_floor,
     false_answers,
-    queries_needed,
     signals,
     without_answers,
 )
-from colret_eval.splits import grouped_folds
 from colret_eval.statistics import auroc
 
 ANSWERED: Final = 0.95

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from colret.prefilter import SMALL
 from colret_eval.evaluation.cells import probability
-from colret_eval.evaluation.systems import BASELINES, FUSED
+from colret_eval.evaluation.systems import BASELINES, BOTH, TEXT
 
 MEASURE: Final = "nDCG@10"
 FEW_QUERIES: Final = 20
@@ -51,7 +51,7 @@ def _main(report: dict[str, Any]) -> str:
 def _comparisons(report: dict[str, Any]) -> list[str]:
     said: dict[str, list[str]] = {"better": [], "worse": [], "tie": []}
     for system in report["systems"]:
-        if system["id"] in (*BASELINES, FUSED) and system["differences"]:
+        if system["id"] in (*BASELINES, TEXT, BOTH) and system["differences"]:
             difference = system["differences"][MEASURE]
             p = probability(difference["p_holm"])
             said[difference["verdict"]].append(f"{system['label']} ({_signed(difference)}, {p})")

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from colret.grouping import grouped_folds
 from colret_eval.evaluation.comparison import Judge
 from colret_eval.evaluation.corpus import Corpus
 from colret_eval.hubness import CORRECTIONS, K, cross_fitted, hubness, largest_hubs, length_correlation, occurrences
 from colret_eval.matrices import Bool, Float32, to_run
 from colret_eval.measures import Float64, Int64, evaluate, ndcg
-from colret_eval.splits import grouped_folds
 
 FOLDS: Final = 5
 _MEASURE = ndcg(10)

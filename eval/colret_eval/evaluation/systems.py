@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from colret.compression import Compression
 from colret.errors import ColretError
+from colret.lanes import TEXT_WEIGHT, Lane
 from colret.prefilter import DEFAULT_PREFILTER, SMALL
 from colret.scoring import maxsim, mean_direction
 from colret.search import DEFAULT_CANDIDATES, rank
@@ -18,16 +19,15 @@ from colret_eval.chunks import Chunks, best_chunk_run
 from colret_eval.evaluation.baselines import Baselines, page_images
 from colret_eval.evaluation.corpus import Corpus
 from colret_eval.evaluation.recorder import BLOCKS, RecordingEncoder
-from colret_eval.fusion import fuse_standardised
 from colret_eval.matrices import from_run, to_run
 from colret_eval.measures import evaluate, ndcg
 
 REFERENCE: Final = "late_interaction"
 FLOAT32, TWO_STAGE = "late_interaction_float32", "two_stage"
-MEAN, POOLED, CHUNK, BM25, FUSED, BI = "single_mean", "single_pooled", "minilm_chunk", "bm25", "fused", "bi_encoder"
+MEAN, POOLED, CHUNK, BM25, BI = "single_mean", "single_pooled", "minilm_chunk", "bm25", "bi_encoder"
+TEXT, BOTH = "text_lane", "both_lanes"
 
-FUSION_WEIGHT: Final = 0.25
-"""Of BM25 in the fused system: fixed before any figure was seen, and tuned to no set."""
+NO_WORDS: Final = "the pages have no words"
 
 _BLOCK_PAGES = 256  # whose stored vectors are in memory at once
 
@@ -64,9 +64,15 @@ SYSTEMS: Final = (
     ),
     System(BM25, "BM25, stemmed", "Words in common with the page's text, weighted by how rare they are; no model."),
     System(
-        FUSED,
-        f"late interaction + {FUSION_WEIGHT} BM25",
-        f"Both scores standardised for each query; the weight {FUSION_WEIGHT} was fixed beforehand.",
+        TEXT,
+        "text lane",
+        "What a search by --lane text does: BM25 with identifiers whole and in parts, contents pages demoted.",
+    ),
+    System(
+        BOTH,
+        "both lanes",
+        f"What a search by --lane both does: late interaction + {TEXT_WEIGHT} x BM25, each as a share of what it could "
+        "be for the query, contents pages demoted.",
     ),
     System(BI, "Bi* single-vector model", "A single-vector model of the same family, trained as such."),
 )
@@ -118,6 +124,18 @@ def searched_scores(corpus: Corpus, queries: Sequence[QueryEmbedding], prefilter
     return scores
 
 
+def lane_scores(corpus: Corpus, queries: Sequence[QueryEmbedding], lane: Lane) -> Float32:
+    """Return what an exact search by a lane ranks by, (len(queries), N) float32, ``-inf`` for pages it leaves out."""
+    column_of = {page_id: column for column, page_id in enumerate(corpus.page_ids) if page_id}
+    scores = np.full((len(queries), len(corpus.keys)), -np.inf, np.float32)
+    for row, ranking in zip(
+        scores, rank(corpus.store, queries, k=len(column_of), prefilter="none", lane=lane), strict=True
+    ):
+        for hit in ranking.hits:
+            row[column_of[hit.ref.page_id]] = hit.score
+    return scores
+
+
 def recorded_scores(corpus: Corpus, rows: Sequence[int]) -> tuple[Float32, dict[int, Float32]]:
     """Return float32 MaxSim, and the block means' best cosines by number of blocks: (len(rows), N) float32 each."""
     exact = np.full((len(rows), len(corpus.keys)), -np.inf, np.float32)
@@ -157,9 +175,12 @@ def score_systems(
     if POOLED in wanted:
         scored.n_blocks = max(near, key=lambda n: mean_ndcg(corpus, near[n]))
         matrices[POOLED] = near[scored.n_blocks]
-    if {BM25, FUSED} & set(wanted):
+    if BM25 in wanted:
         say("BM25")
-        _add_bm25(scored, corpus, wanted)
+        _add_bm25(scored, corpus)
+    if {TEXT, BOTH} & set(wanted):
+        say("lanes that read words")
+        _add_lanes(scored, corpus, queries, wanted)
     if CHUNK in wanted:
         say("MiniLM chunks")
         _add_chunks(scored, corpus, baselines.chunks)
@@ -179,32 +200,35 @@ def mean_ndcg(corpus: Corpus, scores: Float32) -> float:
     return float(evaluate(corpus.qrels, run, [ndcg(10)])["nDCG@10"].mean())
 
 
-def _add_bm25(scored: Scored, corpus: Corpus, wanted: Sequence[str]) -> None:
+def _add_bm25(scored: Scored, corpus: Corpus) -> None:
     try:
         from colret_eval.bm25 import bm25_run
     except ImportError as error:
-        for system in {BM25, FUSED} & set(wanted):
-            scored.missing[system] = f"{error.name} is not installed: pip install 'colret[eval]'"
+        scored.missing[BM25] = f"{error.name} is not installed: pip install 'colret[eval]'"
         return
     texts = corpus.page_texts()
     if not any(texts.values()):
-        for system in {BM25, FUSED} & set(wanted):
-            scored.missing[system] = "the pages have no words"
+        scored.missing[BM25] = NO_WORDS
         return
     ids = corpus.all_ids
     run = bm25_run(texts, dict(zip(ids, corpus.texts, strict=True)), k=len(texts))
-    found = from_run(run, ids, corpus.keys)
-    if BM25 in wanted:
-        scored.matrices[BM25] = found
-    if FUSED in wanted:
-        with_words = np.where(corpus.findable & ~np.isfinite(found), np.float32(0), found)
-        scored.matrices[FUSED] = fuse_standardised(scored.matrices[REFERENCE], with_words, FUSION_WEIGHT)
+    scored.matrices[BM25] = from_run(run, ids, corpus.keys)
+
+
+def _add_lanes(scored: Scored, corpus: Corpus, queries: Sequence[QueryEmbedding], wanted: Sequence[str]) -> None:
+    lanes: dict[str, Lane] = {TEXT: "text", BOTH: "both"}
+    asked = [replace(query, text=text) for query, text in zip(queries, corpus.texts, strict=True)]
+    for system in (system for system in lanes if system in wanted):
+        if any(corpus.page_texts().values()):
+            scored.matrices[system] = lane_scores(corpus, asked, lanes[system])
+        else:
+            scored.missing[system] = NO_WORDS
 
 
 def _add_chunks(scored: Scored, corpus: Corpus, chunks: Chunks) -> None:
     texts = corpus.page_texts()
     if not any(texts.values()):
-        scored.missing[CHUNK] = "the pages have no words"
+        scored.missing[CHUNK] = NO_WORDS
         return
     pages = chunks.of(texts)
     queries = chunks.of(dict(zip(corpus.all_ids, corpus.texts, strict=True)))

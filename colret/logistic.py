@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colret_eval.matrices import Bool
-from colret_eval.measures import Float64, Int64
+from colret.types import Int64
+
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def cross_fitted_probability(features: Float64, has_answer: Bool, folds: Int64, 
     Args:
         features: (n, F) float64 signals.
         has_answer: (n,) bool.
-        folds: (n,) int64 from ``splits.grouped_folds``; a query and the one made from it by taking
+        folds: (n,) int64 from ``grouping.grouped_folds``; a query and the one made from it by taking
             its pages away belong to one fold.
         ridge: As for ``fit_logistic``.
 
