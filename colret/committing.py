@@ -57,7 +57,9 @@ class Committer:
         self.unsettled: set[str] = set()  # paths of files that could not be read for a reason that may pass
         self._store = store
         self._report = report
-        self._obsolete = {file.path: record for record in plan.obsolete for file in record.files}
+        self._reread = set(plan.reread)
+        self._obsolete = {record.doc_id: record for record in plan.obsolete}  # with the paths that still hold them
+        self._holding = {file.path: record.doc_id for record in plan.obsolete for file in record.files}
         self._tell = tell
         self._most_pages = most_pages
         self._seconds = seconds
@@ -79,6 +81,7 @@ class Committer:
             match event:
                 case Opened():
                     reading.n_pages = event.n_pages
+                    self._make_way(reading)
                     continue
                 case PageEncoded():
                     self._hold(reading, event)
@@ -87,6 +90,8 @@ class Committer:
                     reading.skipped.append(SkippedPage(number, error.reason, f"{error.problem}; {error.remedy}"))
                 case Finished():
                     reading.n_pages, reading.failure, reading.finished = event.n_pages, event.error, True
+                    if not reading.may_pass:
+                        self._make_way(reading)
             self._commit_if_due()
             self._advance(reading)
 
@@ -115,6 +120,12 @@ class Committer:
         if not self._waiting or self._waiting[-1].document is not document:
             self._waiting.append(Reading(document))
         return self._waiting[-1]
+
+    def _make_way(self, reading: Reading) -> None:
+        """Take out the pages that the index has of a document which is read again, now that it can be read."""
+        if reading.document.doc_id in self._reread:
+            self._reread.remove(reading.document.doc_id)
+            self._store.remove_documents([reading.document.doc_id])
 
     def _hold(self, reading: Reading, event: PageEncoded) -> None:
         reading.n_ocr += event.page.ocr
@@ -153,7 +164,14 @@ class Committer:
         self._tell(self._progress)
 
     def _replaced(self, records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-        """Return, made invisible, the documents whose files hold these now: one commit shows the change whole."""
+        """Return the documents whose files hold these now, without those files: one commit shows the change whole.
+
+        What no other file holds becomes invisible.
+        """
         paths = {file.path for record in records for file in record.files}
-        old = {self._obsolete[path].doc_id: self._obsolete[path] for path in paths & self._obsolete.keys()}
-        return [replace(record, status="replaced", files=()) for record in old.values()]
+        touched = {self._holding[path] for path in paths & self._holding.keys()}
+        for doc_id in touched:
+            old = self._obsolete[doc_id]
+            files = tuple(file for file in old.files if file.path not in paths)
+            self._obsolete[doc_id] = replace(old, files=files, status=old.status if files else "replaced")
+        return [self._obsolete[doc_id] for doc_id in sorted(touched)]

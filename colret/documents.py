@@ -5,12 +5,13 @@ The identity of a document is its content, not its place: see ``document_id``.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import stat
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from colret.errors import DocumentError
 
@@ -84,7 +85,7 @@ def document_id(path: Path) -> str:
     empty = True
     check_file(path)
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 empty = False
@@ -185,10 +186,24 @@ def _empty(path: Path) -> DocumentError:
 
 def _head(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             return file.read(_HEAD_BYTES)
     except OSError as error:
         raise unusable(path, error) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open without waiting: a FIFO that has taken the file's place since it was looked at would block for ever.
+
+    Raises:
+        OSError: It cannot be opened, or is no ordinary file.
+    """
+    without_waiting = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no ordinary file")
+    return file
 
 
 def _has_mark(head: bytes) -> bool:

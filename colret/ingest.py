@@ -8,7 +8,7 @@ the documents. The calling thread only passes batches on, so it can be interrupt
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Final
 from colret import committing, readers
 from colret.committing import Committer, PageEncoded
 from colret.encoders import Encoder, blamed_on_model
-from colret.errors import DocumentError, ModelError
+from colret.errors import DocumentError, ModelError, Reason
 from colret.fitting import fit_projection
 from colret.folders import Found, find_documents
 from colret.memory import bound_memory
@@ -44,6 +44,7 @@ def ingest(
     encoder: Encoder,
     *,
     retry_failed: bool = False,
+    retry: Collection[Reason] | None = None,
     prune: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     passwords: Sequence[str] = (),
@@ -60,6 +61,8 @@ def ingest(
         store: The index. It is used from another thread meanwhile.
         encoder: The encoder that made it.
         retry_failed: Read documents again that this version of colret could not use.
+        retry: The same for those that failed for these reasons; by default what ``passed_reasons``
+            gives, as where there are passwords now.
         prune: Take documents out of the index whose files are gone.
         limits: What reading a page may take.
         passwords: To try on documents that need one.
@@ -73,7 +76,7 @@ def ingest(
     """
     bound_memory()
     found = paths if isinstance(paths, Found) else find_documents(paths)
-    retry = passed_reasons(passwords=bool(passwords))
+    retry = passed_reasons(passwords=bool(passwords)) if retry is None else retry
     tellings: SimpleQueue[Progress] = SimpleQueue()
 
     def tell() -> None:
@@ -89,7 +92,7 @@ def ingest(
             committer = Committer(store, report, plan, tellings.put, most_pages=COMMIT_PAGES, seconds=COMMIT_SECONDS)
             if plan.new:  # before that, an encoder may not even be loaded
                 store.check_encoder(encoder.info)
-                known = {record.doc_id for record in records}
+                known = {record.doc_id for record in records} - plan.reread
                 again = [document.doc_id for document in plan.new if document.doc_id in known]
                 writing.call(lambda: store.remove_documents(again))
                 with Readers(limits=limits, passwords=passwords) as processes:

@@ -158,6 +158,8 @@ class _Planner:
 
     def _is_due(self, record: DocumentRecord, held: Iterable[DocumentFile]) -> bool:
         """Return whether a document is to be read again."""
+        if record.status == "replaced":  # by an ingest that was cut short: the content has come back
+            return True
         if record.status != "failed":
             return self._retry_failed and bool(record.skipped)
         renamed = not _suffixes(held) <= _suffixes(record.files)  # a name may tell what kind of file it is
@@ -166,6 +168,8 @@ class _Planner:
 
     def _read(self, doc_id: str, held: dict[DocumentFile, SourceFile], files: tuple[DocumentFile, ...]) -> None:
         self._plan.new.append(NewDocument(doc_id, held[min(held)], files))
+        if doc_id in self._known and self._known[doc_id].status == "done":
+            self._plan.reread.add(doc_id)
         for file in held:
             again: Change = "changed" if file.path in self._paths else "new"
             self._plan.changes[file.path] = "retried" if doc_id in self._known else again

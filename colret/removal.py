@@ -36,7 +36,8 @@ def remove(store: PageStore, targets: Sequence[str]) -> Removal:
         StoreError: If the index is being written to.
     """
     with store.writing():
-        records = {record.doc_id: record for record in store.documents()}
+        # What was replaced is of no path any more; the next ingest takes it out.
+        records = {record.doc_id: record for record in store.documents() if record.status != "replaced"}
         left = dict(records)
         for target in targets:
             _take(target, records, left)

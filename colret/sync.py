@@ -35,6 +35,7 @@ class Plan:
     """What is to be done, and what is to be told."""
 
     new: list[NewDocument] = field(default_factory=list)  # to be read
+    reread: set[str] = field(default_factory=set)  # ids of those with pages in the index, kept until then
     updated: list[DocumentRecord] = field(default_factory=list)  # to be written as they are; no page changes
     obsolete: list[DocumentRecord] = field(default_factory=list)  # whose last path holds other content now
     dropped: list[DocumentRecord] = field(default_factory=list)  # whose last path is gone, or its failure is over

@@ -85,11 +85,12 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.finish()
-            return
-        self._failure = self._failure or Stopped()
-        self._thread.join(self._patience)
+        try:
+            if error is None:
+                self.finish()
+        finally:  # which may be interrupted too
+            self._failure = self._failure or Stopped()
+            self._thread.join(self._patience)
 
     def _check(self) -> None:
         if self._failure is not None:

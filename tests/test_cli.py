@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 import colret.encoders
+import colret.ingest
+import colret.watching
 from colret.encoders.text import TextEncoder
+from colret.planning import make_plan
 from colret.store import PageStore
+from colret.sync import Plan
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import HARD
@@ -558,6 +563,26 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(tmp_path: Path) -> Non
     assert run("ingest", "documents").exit_code == 0
     info = json.loads(run("info", "--json").stdout)
     assert (info["n_documents"], info["n_pages"]) == (40, 200)
+
+
+def test_who_follows_folders_tries_failures_again_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "torn.pdf").write_text("no PDF")
+    run("ingest", "documents")
+    tried: list[int] = []
+
+    def plan_and_count(*arguments: Any, **options: Any) -> Plan:
+        plan = make_plan(*arguments, **options)
+        tried.append(len(plan.new))
+        return plan
+
+    def follow(folders: Any, sync: Callable[[], bool], *, ignore: Path) -> None:
+        sync()
+        sync()
+
+    monkeypatch.setattr(colret.ingest, "make_plan", plan_and_count)
+    monkeypatch.setattr(colret.watching, "follow", follow)
+    assert run("ingest", "documents", "--watch", "--retry-failed").exit_code == 0
+    assert tried == [1, 0]
 
 
 def test_folders_are_followed_until_ctrl_c(ingested: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from colret.removal import remove
 from colret.settings import settings_for
 from colret.store import PageStore
 from colret.sync import Plan
-from colret.types import DocumentFile, DocumentRecord
+from colret.types import DocumentFile, DocumentRecord, SkippedPage
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import contents, n_rows
 
@@ -94,6 +95,26 @@ def test_an_ingest_that_dies_at_any_write_is_finished_by_the_next(
         assert contents(store) == contents(expected)
         assert n_rows(store) == n_rows(expected) == 7
         check_whole(store)
+
+
+def test_content_that_comes_back_after_the_death_of_what_replaced_it_is_read_again(
+    tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_pdf(tmp_path / "a.pdf", TOPICS["orbit"], TOPICS["heron"])
+    before = path.read_bytes()
+    ingest([path], store, embedded)
+    expected = contents(store)
+    write_pdf(path, TOPICS["violin"])
+    with monkeypatch.context() as patch:
+        dying(patch, "put_documents", 1, before=False)
+        with pytest.raises(Death):
+            ingest([path], store, embedded)
+    store.refresh()
+    assert "replaced" in [record.status for record in store.documents()]
+    path.write_bytes(before)
+    ingest([path], store, embedded)
+    assert contents(store) == expected
+    assert n_rows(store) == 2
 
 
 @pytest.mark.parametrize("write", ["add_pages", "put_documents", "remove_documents"])
@@ -186,6 +207,27 @@ def test_a_file_that_vanished_for_a_moment_is_not_remembered_as_missing(
     assert store.documents() == []
     (tmp_path / "elsewhere").rename(path)
     assert ingest([path], store, embedded).n_added == 1
+
+
+def test_a_second_try_at_some_pages_costs_none_where_the_file_cannot_be_read(
+    tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_pdf(tmp_path / "a.pdf", TOPICS["orbit"], TOPICS["heron"])
+    ingest([path], store, embedded)
+    before = contents(store)
+    [record] = store.documents()
+    partial = replace(record, n_pages=3, skipped=(SkippedPage(3, "render_timeout", "took long"),))
+    store.put_documents([partial])
+    with monkeypatch.context() as patch:
+        after_planning(patch, lambda: path.rename(tmp_path / "elsewhere"))
+        report = ingest([path], store, embedded, retry_failed=True)
+    assert [item.reason for item in report.skipped] == ["missing"]
+    assert contents(store) == before
+    assert store.documents() == [partial]
+    (tmp_path / "elsewhere").rename(path)
+    assert ingest([path], store, embedded, retry_failed=True).n_pages == 2
+    assert contents(store) == before
+    assert n_rows(store) == 2
 
 
 def test_a_wrong_name_is_not_held_against_the_content(tmp_path: Path, store: PageStore, embedded: TextEncoder) -> None:

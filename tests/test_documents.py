@@ -51,7 +51,7 @@ def test_document_id_tells_why_there_is_none(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(DocumentError, match="no such file") as caught:
         document_id(tmp_path / "missing.pdf")
     assert caught.value.reason == "missing"
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(DocumentError, match="Permission denied") as caught:
         document_id(full)
     assert caught.value.reason == "unreadable"
@@ -120,3 +120,10 @@ def test_a_file_without_content_has_an_identity_of_its_own(tmp_path: Path) -> No
     path = touch(tmp_path / "a.pdf", f"path:{tmp_path}/b.pdf".encode())
     assert id_without_content("/x/a.pdf") != id_without_content("/x/b.pdf")
     assert len(id_without_content("/x/a.pdf")) == len(document_id(path)) == 32
+
+
+def test_a_fifo_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colret.documents.check_file", lambda path: None)  # it was a file then
+    os.mkfifo(tmp_path / "a.pdf")
+    with pytest.raises(DocumentError, match="no ordinary file"):
+        document_id(tmp_path / "a.pdf")

@@ -18,6 +18,7 @@ import colret.ingest
 from colret.encoders import Encoder
 from colret.encoders.text import TextEncoder, load_embedded
 from colret.errors import ModelError, StoreError
+from colret.folders import find_documents
 from colret.ingest import ingest
 from colret.reading import open_document
 from colret.report import IngestReport, Progress
@@ -302,6 +303,26 @@ def test_kill_9_loses_and_doubles_nothing(tmp_path: Path, embedded: TextEncoder)
     ingest([folder], store, embedded)
     assert contents(store) == contents(undisturbed)
     assert n_rows(store) == 15
+
+
+def test_a_copy_that_is_unsettled_keeps_the_pages_of_what_it_was(
+    tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.ingest, "COMMIT_PAGES", 1)
+    for name in ("a", "b"):
+        write_pdf(tmp_path / f"{name}.pdf", TOPICS["heron"])
+    ingest([tmp_path], store, embedded)
+    write_pdf(tmp_path / "a.pdf", TOPICS["orbit"])
+    write_pdf(tmp_path / "b.pdf", *TOPICS.values())
+    found = find_documents([tmp_path])
+    (tmp_path / "b.pdf").touch()
+    report = ingest(found, store, embedded)
+    assert [item.reason for item in report.skipped if item.path.endswith("b.pdf")] == ["changed_while_read"]
+    held = {file.path[-5:]: record.n_pages for record in store.documents() for file in record.files}
+    assert held == {"a.pdf": 1, "b.pdf": 1}
+    assert n_rows(store) == 2
+    ingest([tmp_path], store, embedded)
+    assert n_rows(store) == 6
 
 
 def test_waiting_long_commits_what_there_is(

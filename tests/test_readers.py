@@ -188,8 +188,9 @@ def test_after_some_pages_that_kill_the_rest_is_not_tried(tmp_path: Path) -> Non
     path = hostile(tmp_path, HELLO, *[HANGING] * 9)
     with Readers(n_workers=2, limits=LIMITS._replace(seconds=1)) as readers:
         events = list(readers.read([document(path), document(write_pdf(tmp_path / "b.pdf", "b"))], pixels=0, ocr=False))
-        failed = [event.number for event in events if isinstance(event, PageFailed)]
-        assert failed == [2, 3, 4]
+        failed = [event for event in events if isinstance(event, PageFailed)]
+        assert [event.number for event in failed] == [2, 3, 4]
+        assert ["last 6 pages are not tried" in event.error.problem for event in failed] == [False, False, True]
         ends = [event.n_pages for event in events if isinstance(event, Finished)]
         assert ends == [4, 1]
 

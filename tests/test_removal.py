@@ -91,3 +91,8 @@ def test_an_empty_target_is_not_the_working_folder(
     with pytest.raises(DocumentError, match="names no document"):
         remove(index, [target])
     assert len(left(index)) == 4
+
+
+def test_what_was_replaced_is_not_told_as_removed(index: PageStore) -> None:
+    index.put_documents([record("dddddd5555", files=(), status="replaced")])
+    assert [each.doc_id for each in remove(index, ["/x/a.pdf"]).documents] == ["aaaaaa1111"]

@@ -141,7 +141,7 @@ class _Life:
         """Perhaps ingest, kill and change more; return whether."""
         n_times = self.rng.choice([0, 0, 1, 1, 2])
         for _ in range(n_times):
-            n_told = self.rng.choice([0, 1, 2, 3, 5, 8])
+            n_told = self.rng.choice([0, 1, 2, 3, 4])
             seconds = self.rng.uniform(0, LULL if n_told else self.seconds)
             self.note(f"kill {seconds:.3f} s after {n_told} pages")
             self.n_kills += self.ingester.ingest_and_die(self.folder, seconds, n_told=n_told, **options)

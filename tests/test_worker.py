@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -104,6 +104,32 @@ def test_leaving_by_an_exception_waits_for_no_job_and_begins_none() -> None:
     release.set()
     assert left.wait(60)
     assert done == ["long"]
+
+
+def test_an_interruption_while_leaving_ends_the_worker_too() -> None:
+    begun, release, left = threading.Event(), threading.Event(), threading.Event()
+    done = []
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        yield
+        left.set()
+
+    class Interrupted(Worker):
+        def finish(self, *, meanwhile: Callable[[], None] = lambda: None) -> None:
+            raise Failure
+
+    def long_job() -> None:
+        begun.set()
+        release.wait()
+
+    with pytest.raises(Failure), Interrupted("test", waiting=2, context=context()) as worker:  # noqa: PT012
+        worker.put(long_job)
+        worker.put(lambda: done.append("next"))
+        begun.wait()
+    release.set()
+    assert left.wait(60)
+    assert done == []
 
 
 def test_whoever_waits_can_do_something_meanwhile() -> None:

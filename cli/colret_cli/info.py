@@ -25,9 +25,10 @@ def info(index_path: Path, as_json: bool) -> None:
       colret info --index archive
     """
     from colret.codecs import bytes_per_vector
+    from colret.search import fresh
 
     store = open_store(index_path)
-    found = store.info()
+    found = fresh(store, store.info)
     settings = found.settings
     reasons = Counter(reason for record in store.documents() for reason in reasons_of(record))
     if as_json:

@@ -14,7 +14,15 @@ import click
 
 from colret_cli.ingested import print_plan, print_report, print_sync
 from colret_cli.opening import Storage, open_or_create
-from colret_cli.options import device_option, index_option, json_option, open_store, wait_option, when_free
+from colret_cli.options import (
+    complete_files,
+    device_option,
+    index_option,
+    json_option,
+    open_store,
+    wait_option,
+    when_free,
+)
 from colret_cli.output import ProgressLine, count
 from colret_cli.stopping import stoppable
 
@@ -56,7 +64,7 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, callback=_as_paths, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, callback=_as_paths, metavar="PATH...", shell_complete=complete_files)
 @index_option
 @click.option(
     "--model", help="embedded, colpali, a checkpoint folder or a hub name.  [default: what the machine suits]"
@@ -109,7 +117,7 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
     default=60.0,
     show_default=True,
     metavar="N",
-    help="Give a page up after so many seconds.",
+    help="Give a page up after so many seconds of processor time, or 5 times as long by the clock.",
 )
 @click.option(
     "--page-memory",
@@ -205,6 +213,7 @@ class _Session:
 
     def watch(self) -> None:
         """Bring the index up to date whenever the folders change, until the process is told to stop."""
+        from colret.planning import passed_reasons
         from colret.watching import follow
 
         for path in self._paths:
@@ -223,6 +232,8 @@ class _Session:
             else:
                 print_sync(report, last, f"{datetime.now():%H:%M:%S}", as_json=self._as_json)
             last = report
+            # Once was asked for, not at each change; and no password is new.
+            self._sync |= {"retry_failed": False, "retry": passed_reasons(passwords=False)}
             self._rests = True
             return any(item.reason == "changed_while_read" for item in report.skipped)
 
@@ -258,8 +269,10 @@ class _Session:
         return sync, store
 
     def _print(self, report: IngestReport, store: PageStore, started: float) -> None:
-        seconds = time.monotonic() - started
-        print_report(report, store.info(), self._index_path, seconds, prune=self._sync["prune"], as_json=self._as_json)
+        from colret.search import fresh
+
+        seconds, info = time.monotonic() - started, fresh(store, store.info)  # another ingest may have begun
+        print_report(report, info, self._index_path, seconds, prune=self._sync["prune"], as_json=self._as_json)
 
 
 def _refuse_nothing(found: Found, store: PageStore | None) -> None:

@@ -51,7 +51,8 @@ def print_report(
 
 def print_sync(report: IngestReport, before: IngestReport, moment: str, *, as_json: bool) -> None:
     """Print what a sync did while folders are watched: one line, or none, and what it skipped for the first time."""
-    skipped = [item for item in report.skipped if item not in before.skipped]
+    told = set(before.skipped)
+    skipped = [item for item in report.skipped if item not in told]
     done = report.n_added or report.n_moved or report.n_replaced or report.n_pruned
     if not (done or skipped or report.vanished != before.vanished):
         return

@@ -30,7 +30,11 @@ def list_documents(index_path: Path, failed: bool, reason: str | None, as_json: 
       colret list --failed
       colret list --reason password_required
     """
-    records = open_store(index_path).documents()
+    from colret.search import fresh
+
+    # What was replaced is of no path any more, and goes with the end of the ingest that is at it.
+    store = open_store(index_path)
+    records = [record for record in fresh(store, store.documents) if record.status != "replaced"]
     if failed:
         records = [record for record in records if record.status == "failed" or record.skipped]
     if reason:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from colret_cli.options import index_option, json_option, open_store, wait_option, when_free
+from colret_cli.options import complete_files, index_option, json_option, open_store, wait_option, when_free
 from colret_cli.output import count, show_path
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="PATH|ID...")
+@click.argument("targets", nargs=-1, required=True, metavar="PATH|ID...", shell_complete=complete_files)
 @index_option
 @wait_option
 @json_option

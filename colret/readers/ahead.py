@@ -99,7 +99,9 @@ class ReadAhead:
             else:
                 n_failed += 1
                 n_killed = n_killed + 1 if answer.result.reason in _KILLED else 0
-                yield PageFailed(task.document, answer.number, answer.result)
+                given_up = n_failed == MANY_UNREADABLE or n_killed == MANY_KILLED
+                n_left = opening.n_pages - task.n_told if given_up else 0
+                yield PageFailed(task.document, answer.number, _with_rest(answer.result, n_left))
         yield Finished(task.document, _change(task.document), task.n_told)
 
     def _next_answer(self, task: _Task) -> ChunkAnswer:
@@ -171,6 +173,14 @@ class _Task:
         self.n_pages = 0  # not known yet
         self.n_asked = 0
         self.n_told = 0
+
+
+def _with_rest(error: DocumentError, n_left: int) -> DocumentError:
+    """Return a page's error, with what it means for the ``n_left`` pages after it."""
+    if not n_left:
+        return error
+    problem = f"{error.problem}, like those before it, so that the document's last {n_left:,} pages are not tried"
+    return DocumentError(error.subject, problem, error.remedy, reason=error.reason)
 
 
 def _change(document: NewDocument) -> DocumentError | None:

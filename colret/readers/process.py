@@ -56,7 +56,7 @@ class ReaderProcess:
         try:
             self._process = _spawn(folder)
         except OSError as error:
-            raise _does_not_start(str(error)) from error
+            raise _does_not_start(str(error), "free some memory, or end other programs, and run it again") from error
         self._meter = Meter(self._process.pid)
         self._requests, self._answers, self._complaints = _pipes(self._process)
         with contextlib.suppress(EOFError):
@@ -73,7 +73,8 @@ class ReaderProcess:
         except EOFError as error:
             self.kill()
             lines = self._complaints.read().decode(errors="replace").split("\n")
-            raise _does_not_start(next((line for line in reversed(lines) if line.strip()), "it died")) from error
+            cause = next((line for line in reversed(lines) if line.strip()), "it died")
+            raise _does_not_start(cause, "install colret again") from error
         self._expect(None)
 
     def ask(self, job: Job) -> Iterator[Answer]:
@@ -192,6 +193,5 @@ def _kill_tree(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
-def _does_not_start(cause: str) -> ColretError:
-    problem = f"the process that reads documents does not start ({cause})"
-    return ColretError(sys.executable, problem, "install colret again")
+def _does_not_start(cause: str, remedy: str) -> ColretError:
+    return ColretError(sys.executable, f"the process that reads documents does not start ({cause})", remedy)
