@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 DEMO   := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install poppler demo test lint typecheck pytest prove smoke bench figures precision gpu format clean
+.PHONY: help install poppler demo test lint typecheck pytest prove docs smoke bench figures precision gpu format clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ pytest: $(READY)
 
 prove: $(READY) poppler ## Run the long proofs: hundreds of kills, soaks, 10,000 pages (about an hour)
 	HF_HUB_OFFLINE=1 COLRET_HYPOTHESIS=fresh $(BIN)/pytest --prove -m prove
+
+docs: $(READY) ## Write anew what README and docs show on a console
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -q tests/test_console_blocks.py --update-docs
 
 smoke: $(READY) ## Install the built wheel elsewhere and start it
 	@rm -rf build/smoke && mkdir -p build/smoke

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["XDG_CONFIG_HOME"] = os.devnull  # whoever runs the tests has a colret.toml of their own
 
 from colret.encoders.text import TextEncoder, load_embedded
+from colret.ingest import ingest
 from colret.settings import settings_for
 from colret.store import PageStore
 from tests.pdfs import PdfSpec, build_pdf, text
@@ -32,6 +34,7 @@ TOPICS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-docs", action="store_true", help="write what consoles in README and docs show anew")
     parser.addoption("--prove", action="store_true", help="run the long form of tests that have one: make prove")
 
 
@@ -45,6 +48,16 @@ def proving(request: pytest.FixtureRequest) -> bool:
 def embedded() -> TextEncoder:
     """The encoder that comes with the installation, in float32 so that every machine agrees."""
     return load_embedded(device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def example_index(tmp_path_factory: pytest.TempPathFactory, embedded: TextEncoder) -> Path:
+    """An index of four of the examples, 29 pages; who writes to it makes a copy."""
+    path = tmp_path_factory.mktemp("examples") / "index"
+    names = ("PerksPlus", "Benefit_Options", "employee_handbook", "quill")
+    files = [Path(__file__).parent.parent / "examples" / f"{name}.pdf" for name in names]
+    ingest(files, PageStore.create(path, settings_for(embedded.info)), embedded)
+    return path
 
 
 @pytest.fixture

@@ -244,7 +244,7 @@ def test_an_index_is_built_listed_and_dropped(documents: str, tmp_path: Path) ->
     assert "IvfFlat  3 pages (0 more without it)" in run("list", "--index", documents)
     listed = json.loads(run("list", "--index", documents, "--json"))
     assert listed["ann"] == {"kind": "ivf_flat", "n_partitions": 2, "n_probes": 2, "refine": 0}
-    assert {each["column"] for each in listed["indexes"]} == {"single", "text"}
+    assert {each["column"] for each in listed["indexes"]} == {"single", "terms"}
     assert run("drop", "--index", documents) == "dropped the ANN index\n"
     assert run("drop", "--index", documents) == "there is no ANN index\n"
 

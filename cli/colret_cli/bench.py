@@ -10,7 +10,7 @@ import click
 
 from colret_cli.options import device_option, index_option, json_option, load_encoder_of, open_store, usage_errors
 from colret_cli.output import count, show_bytes
-from colret_cli.query import read_questions
+from colret_cli.questions import read_questions
 
 if TYPE_CHECKING:
     from colret.store import PageStore

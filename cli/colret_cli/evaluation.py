@@ -31,7 +31,8 @@ _SYSTEMS: Final = (  # those of colret_eval, which --help is not to load
     "single_pooled",
     "minilm_chunk",
     "bm25",
-    "fused",
+    "text_lane",
+    "both_lanes",
     "bi_encoder",
 )
 

@@ -15,7 +15,7 @@ import click
 
 from colret_cli.options import device_option, index_option, json_option, load_encoder_of, open_store, usage_errors
 from colret_cli.output import count, show_bytes
-from colret_cli.query import read_questions
+from colret_cli.questions import read_questions
 
 if TYPE_CHECKING:
     from colret.ann import AnnReport
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from colret.types import Float32
 
 _KINDS = ("ivf_flat", "ivf_rq", "ivf_sq", "ivf_pq", "hnsw_sq")
-_MEANINGS = {"single": "nearest single vectors", "text": "words"}
+_MEANINGS = {"single": "nearest single vectors", "terms": "words"}
 
 
 @click.group()

@@ -11,17 +11,23 @@ import click
 
 import colret
 from colret.errors import ColretError
+from colret_cli.configuration import defaults, read_settings
 
 _COMMANDS: Final = {
     "ingest": "colret_cli.ingest:ingest",
     "query": "colret_cli.query:query",
+    "show": "colret_cli.show:show",
     "info": "colret_cli.info:info",
     "list": "colret_cli.listing:list_documents",
     "remove": "colret_cli.remove:remove",
+    "calibrate": "colret_cli.calibrate:calibrate",
+    "duplicates": "colret_cli.duplicates:duplicates",
     "index": "colret_cli.index:index",
     "export": "colret_cli.export:export",
     "bench": "colret_cli.bench:bench",
     "models": "colret_cli.models:models",
+    "config": "colret_cli.config:config",
+    "completion": "colret_cli.completion:completion",
     "doctor": "colret_cli.doctor:doctor",
     "eval": "colret_cli.evaluate:evaluate",
 }
@@ -41,6 +47,15 @@ class _LazyGroup(click.Group):
         module, _, name = _COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, and what configuration files say of its options."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command and not ctx.resilient_parsing:  # which completes half a command
+            ctx.default_map = {name: defaults(ctx, command, name, read_settings(_COMMANDS))}
+        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

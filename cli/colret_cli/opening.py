@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from colret_cli.options import EncoderWhenNeeded, load_encoder_of, open_store, usage_errors, when_free
+from colret_cli.options import load_encoder_of, open_store, usage_errors, when_free
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
@@ -29,6 +29,7 @@ def open_or_create(
     """Open the index with its own encoder, or make one for the encoder that was asked for."""
     from colret.encoders import choose_model, load_encoder
     from colret.errors import StoreError
+    from colret.index_encoder import EncoderWhenNeeded
     from colret.settings import settings_for
     from colret.store import PageStore
 

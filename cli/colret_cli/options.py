@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 Result = TypeVar("Result")
 
@@ -18,7 +17,6 @@ _RETRY_SECONDS: Final = 0.2
 if TYPE_CHECKING:
     from colret.encoders import Encoder
     from colret.store import PageStore
-    from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 
 
 def _index_folder(ctx: click.Context, parameter: click.Parameter, value: str) -> Path:
@@ -26,6 +24,16 @@ def _index_folder(ctx: click.Context, parameter: click.Parameter, value: str) ->
     if not value.strip() or "://" in value:
         raise click.BadParameter("name a folder", ctx, parameter)
     return Path(value).expanduser() if value.startswith("~/") else Path(value)
+
+
+def complete_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have a shell complete names of folders."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have a shell complete names of files and folders."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,6 +46,7 @@ def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar="COLRET_INDEX",
         show_default=True,
         show_envvar=True,
+        shell_complete=complete_folders,
         help="Folder of the index.",
     )(command)
 
@@ -100,54 +109,23 @@ def open_store(path: Path) -> PageStore:
 def load_encoder_of(
     store: PageStore, *, device: str, model: str | None = None, revision: str | None = None, **options: Any
 ) -> Encoder:
-    """Load the encoder that made an index, keeping the vectors that it kept.
+    """Load the encoder that made an index; a wrong option is a usage error.
 
-    Args:
-        store: The index.
-        device: As for ``load_encoder``.
-        model: Another name for the index's model, such as that of a folder that moved.
-        revision: As for ``load_encoder``; by default the one that made the index.
-        options: What else ``load_encoder`` takes.
+    Arguments as for ``index_encoder.load_encoder_of``.
 
     Raises:
         ColretError: If the model cannot be had, or is another one.
     """
+    from colret.index_encoder import load_encoder_of as load
+
+    check_model_name(model)
+    return usage_errors(lambda: load(store, model=model, device=device, revision=revision, **options))
+
+
+def check_model_name(model: str | None) -> None:
+    """Refuse an empty name, as an unset variable gives."""
     if model is not None and not model.strip():
         raise click.UsageError("--model is empty")
-    from colret.encoders import load_encoder, pinned_revision
-    from colret.encoders.catalogue import SHORTCUTS
-    from colret.errors import StoreError
-
-    name = SHORTCUTS.get(model, model) if model else store.settings.model
-    if name != store.settings.model and not os.path.isdir(os.path.expanduser(name)):  # no download to refuse it
-        problem = f"was made by {store.settings.model}, not {name}"
-        raise StoreError(store.path, problem, "leave --model out, or ingest into a new --index")
-    if name == store.settings.model:
-        revision = revision or pinned_revision(store.settings.revision)
-    options["image_tokens_only"] = store.settings.page_tokens == "image"
-    encoder: Encoder = usage_errors(lambda: load_encoder(name, revision=revision, device=device, **options))
-    store.check_encoder(encoder.info)
-    return encoder
-
-
-class EncoderWhenNeeded:
-    """An encoder that is loaded when there is something to encode: a sync of nothing new loads no model."""
-
-    def __init__(self, load: Callable[[], Encoder]) -> None:
-        self._load = functools.cache(load)
-
-    @property
-    def info(self) -> EncoderInfo:
-        """What the index must know of the encoder."""
-        return self._load().info
-
-    def encode_pages(self, pages: Sequence[Page]) -> list[PageEmbedding]:
-        """Encode pages with the encoder."""
-        return self._load().encode_pages(pages)
-
-    def encode_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        """Encode queries with the encoder."""
-        return self._load().encode_queries(texts)
 
 
 def usage_errors(call: Callable[[], Result]) -> Result:

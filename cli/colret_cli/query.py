@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
-import textwrap
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from colret.errors import one_line
-from colret_cli.options import (
-    device_option,
-    index_option,
-    json_option,
-    load_encoder_of,
-    open_store,
-    usage_errors,
-)
-from colret_cli.output import count, show_path
+from colret_cli.asking import Asking, write_images
+from colret_cli.hits import as_json as json_of
+from colret_cli.hits import print_results
+from colret_cli.options import check_model_name, complete_files, device_option, index_option, json_option
+from colret_cli.page_filters import condition, filter_options
+from colret_cli.questions import Question, question, question_of, read_questions
+from colret_cli.viewers import open_hit
 
 if TYPE_CHECKING:
-    from colret.search import Explanation, Ranking
+    from colret import Index, Results
+    from colret.lanes import Lane
 
+UNSURE: Final = 4  # exit code
 
-_BYTE_ORDER_MARK = "\ufeff"  # which some editors put first in a file
-
-
-class Question(NamedTuple):
-    """A query as the user gave it."""
-
-    text: str
-    query_id: str | None = None
+_TEXT_OPTIONS: Final = ("lane", "prefilter", "n_candidates")  # that a query by example has no use for
 
 
 @click.command()
@@ -41,7 +32,52 @@ class Question(NamedTuple):
 @index_option
 @click.option("-k", type=click.IntRange(min=1), default=5, show_default=True, help="Pages to show.")
 @click.option(
+    "--lane",
+    type=click.Choice(["visual", "text", "both"]),
+    help="Rank by late interaction, by words alone (BM25), or by both.  "
+    "[default: both, or visual if the model reads images]",
+)
+@click.option("--per-document", is_flag=True, help="Show only the best page of each document.")
+@filter_options
+@click.option(
+    "--like",
+    metavar="FILE#PAGE",
+    shell_complete=complete_files,
+    help="Rank pages by how like they are to a page of the index.",
+)
+@click.option(
+    "--image",
+    metavar="FILE[#PAGE]",
+    shell_complete=complete_files,
+    help="Rank pages by how like they are to an image or any file's page.",
+)
+@click.option(
+    "--queries",
+    "queries_file",
+    type=click.File("r", encoding="utf-8"),
+    help='Ask many at once: one a line, or JSON lines with "text" and perhaps "query_id"; - is stdin.',
+)
+@click.option(
+    "--images",
+    "images_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write each hit's page as PNG into DIR, with what matched.",
+)
+@click.option("--token", type=click.IntRange(min=1), help="Show one token's heat there, by its number.")
+@click.option(
+    "--open",
+    "opened",
+    type=click.IntRange(min=1),
+    is_flag=False,
+    flag_value=1,
+    metavar="[N]",
+    help="Open the first hit, or the N-th, in a viewer at its page; TEXT goes before it.",
+)
+@click.option("--fail-if-unsure", is_flag=True, help="Exit with 4 if no page reaches the floor: see colret calibrate.")
+@click.option(
     "--candidates",
+    "n_candidates",
     type=click.IntRange(min=1),
     help="Pages that the prefilter keeps for exact scoring.  [default: 100]",
 )
@@ -52,18 +88,6 @@ class Question(NamedTuple):
     "[default: none up to 500 pages, else binary]",
 )
 @click.option("--exact", is_flag=True, help="Score every page: --prefilter none.")
-@click.option(
-    "--where",
-    metavar="SQL",
-    help="Search only pages that satisfy a condition, such as \"path LIKE '%2023%' AND page < 10\".",
-)
-@click.option("--doc", "docs", multiple=True, metavar="NAME", help="Search only this file, id or pattern; repeatable.")
-@click.option(
-    "--queries",
-    "queries_file",
-    type=click.File("r", encoding="utf-8"),
-    help='Ask many at once: one a line, or JSON lines with "text" and perhaps "query_id"; - is stdin.',
-)
 @click.option("--model", help="Another name for the index's model, such as its folder after a move.")
 @device_option
 @json_option
@@ -71,153 +95,113 @@ def query(
     text: str | None,
     index_path: Path,
     k: int,
-    candidates: int | None,
-    prefilter: str | None,
-    exact: bool,
+    lane: Lane | None,
+    per_document: bool,
     where: str | None,
     docs: tuple[str, ...],
-    queries_file: IO[str] | None,
+    pages: tuple[int, int | None] | None,
+    after: datetime | None,
+    before: datetime | None,
+    n_candidates: int | None,
+    prefilter: str | None,
+    exact: bool,
     model: str | None,
     device: str,
-    as_json: bool,
+    **asked: Any,
 ) -> None:
     """Rank the pages that answer TEXT, best first ("-" reads TEXT from stdin).
 
-    The score is MaxSim per query token: the mean, over the words of the query, of their best
-    similarity to anything on the page. 1.0 is the ceiling. The raw sum stands in brackets.
+    Words in double quotes have to stand on the page in that order, except with --lane visual. On a
+    terminal and without TEXT it asks for one query after another.
+
+    The score depends on the lane. visual: the mean, over the words of the query, of their best
+    similarity to anything on the page; 1.0 is the ceiling. text: BM25 as a share of what it could
+    be for the query. both: the first plus half the second.
 
     \b
     Example:
       colret query "net revenue by segment 2023"
+      colret query "net revenue" --pages 2-20 --per-document --images found
+      colret query --lane text '"net zero" AB-1234/5'
+      colret query --like report.pdf#12 --open
       colret query --queries questions.txt --json
     """
-    if exact and (candidates is not None or prefilter not in (None, "none")):
+    if exact and (n_candidates is not None or prefilter not in (None, "none")):
         raise click.UsageError("--exact scores every page: leave --candidates and --prefilter out")
-    questions = _read_questions(text, queries_file)
-
-    from colret.encoders import blamed_on_model
-    from colret.prefilter import Prefilter
-    from colret.search import Scope, embed, explain, pages_in_scope, rank  # heavy: not before usage is checked
-
-    chosen = "none" if exact else prefilter
-    if chosen is not None:
-        usage_errors(lambda: Prefilter.parse(chosen))
-
-    store, scope = open_store(index_path), Scope(where, docs)
-    pages_in_scope(store, scope)  # what is wrong with it is told before a model is loaded
-    encoder = load_encoder_of(store, device=device, model=model, queries_only=True)
-    with blamed_on_model(store.settings.model, but=(click.UsageError,)):
-        embeddings = usage_errors(lambda: embed(store, encoder, [question.text for question in questions]))
-    rankings = rank(
-        store,
-        embeddings,
+    check_model_name(model)
+    asking = Asking(
         k=k,
-        prefilter=chosen,
-        n_candidates=candidates,
-        scope=scope,
-        device=_scoring_device(device, store.settings.model),
+        lane=lane,
+        where=condition(where, pages, after, before),
+        docs=docs,
+        per_document=per_document,
+        prefilter="none" if exact else prefilter,
+        n_candidates=n_candidates,
     )
-    for question, embedding, ranking in zip(questions, embeddings, rankings, strict=True):
-        explanations = explain(store, embedding, ranking.hits)
-        if as_json:
-            click.echo(_as_json(question, ranking, explanations))
-        else:
-            click.echo(_as_text(question, ranking, explanations))
+    _check(text, asking, asked)
+    questions = _read_questions(text, asked["queries_file"])
+
+    import colret  # heavy: not before usage is checked
+
+    index = colret.open(index_path, device=device, model=model)
+    if questions is None and not (asked["like"] or asked["image"]):
+        from colret_cli.interactive import converse
+
+        converse(index, asking)
+        return
+    if not _answer_all(index, asking, questions, asked) and asked["fail_if_unsure"]:
+        sys.exit(UNSURE)
 
 
-def _scoring_device(device: str, model: str) -> str:
-    """Return where to compute MaxSim: with the model, where that is a GPU."""
-    from colret.encoders.devices import choose_placement
-    from colret.encoders.embedded import EMBEDDED
+def _check(text: str | None, asking: Asking, asked: dict[str, Any]) -> None:
+    """Refuse options that say nothing together."""
+    examples = [name for name in ("like", "image") if asked[name] is not None]
+    n_given = (text is not None) + (asked["queries_file"] is not None) + len(examples)
+    if n_given > 1 or (not n_given and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())):
+        raise click.UsageError("give one TEXT, or --queries FILE, --like FILE#PAGE or --image FILE")
+    if not n_given and any(asked[name] for name in ("as_json", "images_folder", "opened", "fail_if_unsure")):
+        raise click.UsageError("give one TEXT, or --queries FILE, --like FILE#PAGE or --image FILE")
+    if examples and any(getattr(asking, name) is not None for name in _TEXT_OPTIONS):
+        raise click.UsageError(f"--{examples[0]} ranks by late interaction: leave --lane, --prefilter and the like out")
+    if examples and (asked["token"] or asked["fail_if_unsure"]):
+        raise click.UsageError(f"--token and --fail-if-unsure are for words: leave them out with --{examples[0]}")
+    if asked["token"] and asked["images_folder"] is None:
+        raise click.UsageError("--token needs --images")
+    if asked["opened"] and asked["queries_file"]:
+        raise click.UsageError("--open is for one query")
 
-    if device == "cpu" or (device == "auto" and model == EMBEDDED):  # whose queries are encoded on the CPU
-        return "cpu"  # without importing torch to ask for it
-    chosen = usage_errors(lambda: choose_placement(device)).device
-    return str(chosen) if chosen.type == "cuda" else "cpu"  # torch has no segment maximum elsewhere
 
-
-def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[Question]:
-    if (text is None) == (queries_file is None):
-        raise click.UsageError("give one TEXT, or --queries FILE")
-    if text == "-":
-        text = _stdin_text()
+def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[Question] | None:
     if text is not None:
-        questions = [_question(text)]
-    else:
-        assert queries_file is not None
-        questions = read_questions(queries_file)
-    if not questions or not all(question.text for question in questions):
-        raise click.UsageError("the query is empty")
-    return questions
+        return [question_of(text)]
+    return None if queries_file is None else read_questions(queries_file)
 
 
-def _question(text: str, query_id: str | None = None) -> Question:
-    """Return a question on one line, in characters that can be written again."""
-    valid = [" ".join(each.split()).encode("utf-8", "replace").decode() for each in (text, query_id or "")]
-    return Question(valid[0], None if query_id is None else valid[1])
+def _answer_all(index: Index, asking: Asking, questions: list[Question] | None, asked: dict[str, Any]) -> bool:
+    """Print the answer to each question, or to an example; return whether each has one."""
+    answers = list(_answers(index, asking, questions, asked))
+    folder, as_json = asked["images_folder"], asked["as_json"]
+    for number, (each, results) in enumerate(answers, start=1):
+        prefix = f"{number:04}-" if len(answers) > 1 else ""
+        images = write_images(results, folder, asked["token"], prefix) if folder else None
+        if as_json:
+            with_regions = questions is not None and (results.lane != "text" or folder is not None)
+            click.echo(json_of(each, results, images, with_regions=with_regions))
+        else:
+            print_results(each, results)
+    if asked["opened"]:
+        [(_, results)] = answers
+        if asked["opened"] > len(results):
+            raise click.UsageError(f"--open {asked['opened']}: there are {len(results)} hits")
+        open_hit(results[asked["opened"] - 1])
+    return all(results.verdict is None or not results.verdict.unanswered for _, results in answers)
 
 
-def _stdin_text() -> str:
-    if sys.stdin is None:
-        raise click.UsageError("stdin is closed")
-    with click.open_file("-", encoding="utf-8", errors="replace") as stdin:
-        text: str = stdin.read()
-    return text.removeprefix(_BYTE_ORDER_MARK)
-
-
-def read_questions(file: IO[str]) -> list[Question]:
-    """Return the questions of a file: one a line, or JSON lines."""
-    try:
-        lines = list(enumerate(file.read().removeprefix(_BYTE_ORDER_MARK).splitlines(), start=1))
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{file.name}: not UTF-8 text") from error
-    questions = [_read_line(line.strip(), f"{file.name} line {number}") for number, line in lines if line.strip()]
-    if not questions:
-        raise click.UsageError(f"{file.name}: holds no query")
-    return questions
-
-
-def _read_line(line: str, place: str) -> Question:
-    if not line.startswith("{"):
-        return _question(line)
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{place}: not JSON: {error}") from error
-    text = value.get("text", value.get("query"))
-    if not isinstance(text, str) or not text.strip():
-        raise click.UsageError(f'{place}: has no "text"')
-    return _question(text, None if value.get("query_id") is None else str(value["query_id"]))
-
-
-def _as_json(question: Question, ranking: Ranking, explanations: list[Explanation]) -> str:
-    hits = [
-        {
-            "rank": rank,
-            "file": explained.paths[0],
-            "paths": explained.paths,
-            "page": hit.ref.number,
-            "page_id": hit.ref.page_id,
-            "score": round(hit.score, 6),
-            "maxsim": round(hit.maxsim, 6),
-            "snippet": explained.snippet,
-        }
-        for rank, (hit, explained) in enumerate(zip(ranking.hits, explanations, strict=True), start=1)
-    ]
-    identity = {} if question.query_id is None else {"query_id": question.query_id}
-    field = {"n_pages": ranking.n_pages, "n_scored": ranking.n_scored}
-    return json.dumps(identity | {"query": question.text} | field | {"hits": hits}, ensure_ascii=False)
-
-
-def _as_text(question: Question, ranking: Ranking, explanations: list[Explanation]) -> str:
-    everything = ranking.n_scored == ranking.n_pages
-    how = "all scored" if everything else f"the {ranking.n_scored:,} likeliest scored"
-    lines = [f"{one_line(question.text)}  [{count(ranking.n_pages, 'page')}, {how}]"]
-    width = max(20, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    for rank, (hit, explained) in enumerate(zip(ranking.hits, explanations, strict=True), start=1):
-        file, *others = explained.paths
-        also = f"  (also in {count(len(others), 'other file')})" if others else ""
-        lines.append(f"{rank:>3}. {show_path(file)}  page {hit.ref.number}  {hit.score:.3f} ({hit.maxsim:.2f}){also}")
-        text = one_line(explained.snippet)
-        lines += textwrap.wrap(text, width, initial_indent="     ", subsequent_indent="     ")
-    return "\n".join(lines) + "\n"
+def _answers(
+    index: Index, asking: Asking, questions: list[Question] | None, asked: dict[str, Any]
+) -> Iterator[tuple[Question, Results]]:
+    if questions is None:
+        name = asked["like"] or asked["image"]
+        yield question(f"like {name}"), asking.example(index, name, in_index=asked["like"] is not None)
+        return
+    yield from zip(questions, asking.texts(index, [each.text for each in questions]), strict=True)

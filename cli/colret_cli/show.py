@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-import tempfile
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from colret.errors import ColretError, FilterError
+from colret.errors import FilterError
 from colret_cli.evidence import evidence_fields, evidence_lines, wrapped
 from colret_cli.options import (
+    complete_files,
     device_option,
     index_option,
     json_option,
@@ -24,6 +23,7 @@ from colret_cli.options import (
     usage_errors,
 )
 from colret_cli.output import show_path
+from colret_cli.terminal_images import show_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -43,7 +43,7 @@ class _Target(NamedTuple):
 
 
 @click.command()
-@click.argument("page", metavar="FILE#PAGE")
+@click.argument("page", metavar="FILE#PAGE", shell_complete=complete_files)
 @index_option
 @click.option("--query", "text", metavar="TEXT", help="Show what of the page matches TEXT.")
 @click.option("--token", type=click.IntRange(min=1), help="Show the heat of one token of TEXT, by its number.")
@@ -133,16 +133,10 @@ def _find_target(index_path: Path, page: str) -> _Target:
 
 def _in_index(store: PageStore, name: str, number: int) -> _Target:
     from colret.documents import path_on_disk
-    from colret.search import Scope, pages_in_scope
-    from colret.types import PageRef
+    from colret.page_names import page_named
 
-    pages = store.page_table().candidates(pages_in_scope(store, Scope(docs=(name,))))
-    ids = sorted({candidate.ref.doc_id for candidate in pages})
-    if len(ids) > 1:
-        raise ColretError(name, f"names {len(ids)} documents", "give the whole path of one, or its id")
-    ref = PageRef(ids[0], number)
-    place = next((candidate for candidate in pages if candidate.ref == ref), None)
-    return _Target(path_on_disk(store.paths(ids)[ids[0]][0]), ref, store, place)
+    ref, place = page_named(store, name, number)
+    return _Target(path_on_disk(store.paths([ref.doc_id])[ref.doc_id][0]), ref, store, place)
 
 
 def _evidence(target: _Target, text: str, model: str | None, device: str) -> Evidence | None:
@@ -179,42 +173,21 @@ def _words(target: _Target) -> Words:
 
 
 def _draw(target: _Target, evidence: Evidence | None, token: int | None, size: int) -> Image:
-    from colret.matches import heat
-    from colret.originals import find_original, read_page_of
-    from colret.overlay import fit, overlay
+    from colret.originals import find_original
+    from colret.page_images import page_image
 
     path = (
         target.path if target.store is None or not target.ref.doc_id else find_original(target.store, target.ref.doc_id)
     )
-    page = read_page_of(path, target.ref, pixels=size * size)
-    assert page.image is not None  # pixels were asked for
-    image = fit(page.image, size)
-    if evidence is None:
-        return image
-    return overlay(
-        image,
-        evidence.matches.boxes,
-        heat(evidence.matches, token=None if token is None else token - 1),
-        evidence.regions,
-        size=(evidence.page.width, evidence.page.height),
-        from_words=evidence.from_words,
-    )
+    return page_image(path, target.ref, size=size, evidence=evidence, token=None if token is None else token - 1)
 
 
 def _show_image(image: Image, target: _Target, image_out: Path | None) -> Path | None:
     """Write the image where it is asked for, or show it, or write it to a temporary file; return that path."""
     from colret.overlay import write_png
-    from colret_cli.terminal_images import escape_sequence, protocol_of
 
-    protocol = protocol_of(os.environ) if sys.stdout.isatty() else None
-    if image_out is None and protocol is not None:
-        click.echo(escape_sequence(image, protocol))
-        return None
     if image_out is None:
-        stem = re.sub(r"\W+", "-", target.path.stem)[:40]
-        handle, name = tempfile.mkstemp(".png", f"{stem}-{target.ref.number}-")
-        os.close(handle)
-        image_out = Path(name)
+        return show_image(image, f"{target.path.stem}-{target.ref.number}")
     write_png(image, image_out)
     return image_out
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+import os
+import re
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+
+import click
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +53,29 @@ def escape_sequence(image: Image, protocol: Protocol) -> str:
     if protocol == "iterm":
         return f"\x1b]1337;File=inline=1;size={len(png.getvalue())}:{data}\x07"
     return "".join(_kitty(data))
+
+
+def show_image(image: Image, name: str) -> Path | None:
+    """Show ``image``, in RGB, where the terminal can; else write it to a temporary file called like ``name``.
+
+    Returns:
+        The file; None if the image was shown.
+    """
+    from colret.overlay import write_png
+
+    protocol = protocol_of(os.environ) if sys.stdout.isatty() else None
+    if protocol is not None:
+        click.echo(escape_sequence(image, protocol))
+        return None
+    handle, path = tempfile.mkstemp(".png", f"{file_name(name)}-")
+    os.close(handle)
+    write_png(image, Path(path))
+    return Path(path)
+
+
+def file_name(text: str) -> str:
+    """Return ``text`` as a name that every file system takes."""
+    return re.sub(r"\W+", "-", text)[-50:]
 
 
 def sixel(image: Image) -> str:

@@ -1,0 +1,211 @@
+"""``colret.toml``, ``colret config`` and ``colret completion``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from colret_cli.configuration import options_of
+from colret_cli.main import cli
+from tests.processes import environment
+
+HOME = Path("home/colret/colret.toml")  # of the user, from the working folder
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "home")
+    monkeypatch.delenv("COLRET_INDEX", raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def write(text: str, path: Path = Path("colret.toml")) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def index_asked(*arguments: str) -> str:
+    """Return the index that a command looks for, and does not find."""
+    result = run("info", *arguments)
+    assert result.exit_code == 1
+    return result.stderr.removeprefix("colret: ").partition(":")[0]
+
+
+def test_the_command_line_wins_over_the_environment_over_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert index_asked() == ".colret"
+    write('index = "of the user"', HOME)
+    assert index_asked() == "of the user"
+    write('index = "of the folder"')
+    assert index_asked() == "of the folder"
+    write('index = "of the folder"\n[info]\nindex = "of the command"')
+    assert index_asked() == "of the command"
+    monkeypatch.setenv("COLRET_INDEX", "of the environment")
+    assert index_asked() == "of the environment"
+    assert index_asked("--index", "of the line") == "of the line"
+
+
+def test_files_set_options_of_any_command() -> None:
+    write(
+        """
+        device = "cpu"
+        [query]
+        k = 3
+        lane = "text"
+        per-document = true
+        doc = ["a*", "b*"]
+        pages = 7
+        [ingest]
+        page-seconds = 12.5
+        ["eval run"]
+        out = "elsewhere"
+        """
+    )
+    shown = run("query", "--help").output
+    assert "[default: 3; x>=1]" in shown
+    result = run("config", "--json")
+    assert result.exit_code == 0, result.output
+    settings = json.loads(result.stdout)["settings"]
+    assert [(each["command"], each["option"], each["value"]) for each in settings] == [
+        ("", "device", "cpu"),
+        ("query", "k", 3),
+        ("query", "lane", "text"),
+        ("query", "per-document", True),
+        ("query", "doc", ["a*", "b*"]),
+        ("query", "pages", 7),
+        ("ingest", "page-seconds", 12.5),
+        ("eval run", "out", "elsewhere"),
+    ]
+
+
+def test_config_tells_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("[query]\nk = 3", HOME)
+    write('index = "archive"\n[query]\nk = 4')
+    monkeypatch.setenv("COLRET_INDEX", "other")
+    assert run("config").stdout.splitlines() == [
+        "colret.toml",
+        str(HOME),
+        "--index other  from COLRET_INDEX",
+        "--index archive  from colret.toml  (overridden)",
+        "colret query --k 4  from colret.toml",
+        f"colret query --k 3  from {HOME}  (overridden)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[query]\nlanes = 'text'", "colret query has no option 'lanes'; did you mean 'lane'?"),
+        ("[query]\nxyz = 1", "colret query has no option 'xyz'; its options are after, before, "),
+        ("[qery]\nk = 1", "there is no command 'qery'; did you mean 'query'?"),
+        ("['eval runs']\nout = 'x'", "there is no command 'eval runs' with options; did you mean 'eval run'?"),
+        ("[eval]\nout = 'x'", "there is no command 'eval' with options; "),
+        ("inde = 'x'", "there is no option 'inde' of all commands; did you mean 'index'?"),
+        ("[query]\nk = 0", "[query] k = 0: does not take it: 0 is not in the range x>=1.; correct it there"),
+        ("[query]\nk = true", "[query] k = True: wants no true or false; correct it there"),
+        ("[query]\nexact = 1", "[query] exact = 1: wants true or false; correct it there"),
+        ("[query]\ndoc = 'x'", "[query] doc = 'x': wants a list; correct it there"),
+        ("[query]\nlane = ['text']", "[query] lane = ['text']: wants no list; correct it there"),
+        ("[query]\nlane = 2023-01-01", "wants a text or a number; correct it there"),
+        ("index = ''", "index = '': does not take it: name a folder; correct it there"),
+        ("[query", "is not TOML: "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_one_line(text: str, message: str) -> None:
+    write(text)
+    result = run("config")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert result.stderr.startswith("colret: colret.toml: ")
+    assert message in result.stderr
+
+
+def test_a_file_of_bytes_or_a_folder_is_one_line() -> None:
+    Path("colret.toml").write_bytes(b"\xff\xfe")
+    assert "is not TOML" in run("config").stderr
+    Path("colret.toml").unlink()
+    Path("colret.toml").mkdir()
+    assert "cannot be read (Is a directory)" in run("config").stderr
+
+
+def test_one_commands_mistake_stops_no_other() -> None:
+    write("[query]\nlanes = 'text'")
+    assert run("models").exit_code == 0
+    assert run("query", "bread").exit_code == 1
+
+
+def test_every_option_has_a_name_of_its_own_in_files() -> None:
+    def check(command: click.Command, ctx: click.Context) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(ctx):
+                part = command.get_command(ctx, name)
+                assert part is not None
+                check(part, ctx)
+            return
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        assert len(options_of(command)) == len(options)
+
+    check(cli, click.Context(cli))
+
+
+# Completion
+
+
+def completed(line: str, shell: str = "bash") -> list[str]:
+    words = line.split(" ")
+    variables = {
+        "_COLRET_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    result = CliRunner().invoke(cli, [], prog_name="colret", env=variables)
+    return result.stdout.split()
+
+
+def test_commands_options_and_values_are_completed() -> None:
+    write("[query]\nlanes = 'broken'")
+    assert completed("colret qu") == ["plain,query"]
+    assert set(completed("colret query --pre")) == {"plain,--prefilter"}
+    assert completed("colret query --lane ") == ["plain,visual", "plain,text", "plain,both"]
+    assert completed("colret info --index arch") == ["dir,arch"]
+    assert completed("colret ingest rep") == ["file,rep"]
+    assert completed("colret query x --doc rep") == ["file,rep"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell_is_one_that_it_reads(shell: str) -> None:
+    result = run("completion", shell)
+    assert result.exit_code == 0, result.output
+    assert f"_COLRET_COMPLETE={shell}_complete" in result.stdout
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=result.stdout, text=True, check=True)
+
+
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    program = tmp_path / "bin" / "colret"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m colret_cli "$@"\n')
+    program.chmod(0o755)
+    script = run("completion", "bash").stdout
+    asked = 'COMP_WORDS=(colret query --la); COMP_CWORD=2; _colret_completion colret --la query; echo "${COMPREPLY[@]}"'
+    path = f"{program.parent}:/usr/bin:/bin"
+    done = subprocess.run(
+        [bash, "-c", f"{script}\n{asked}"],
+        capture_output=True,
+        text=True,
+        env=environment() | {"PATH": path},
+        check=True,
+    )
+    assert done.stdout == "--lane\n"
