@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from colret.compression import Compression
 from colret.fitting import fit_to
+from colret.memory import release_memory
 from colret.readers import Finished, Opened, PageFailed
 from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole
 from colret.store import PageStore
@@ -92,8 +93,8 @@ class Committer:
                     reading.n_pages, reading.failure, reading.finished = event.n_pages, event.error, True
                     if not reading.may_pass:
                         self._make_way(reading)
-            self._commit_if_due()
             self._advance(reading)
+            self._commit_if_due()
 
     def commit(self) -> None:
         """Write the pages held, then the records of the documents that they complete."""
@@ -110,6 +111,7 @@ class Committer:
                 self.unsettled.update(file.path for file in reading.document.files)
         self._waiting = [reading for reading in self._waiting if not reading.finished]
         self._encoded = []
+        release_memory()
         self._committed_at = time.monotonic()
         in_now = {"n_documents_in": self._report.n_added, "n_pages_in": self._report.n_pages}
         self._progress = replace(self._progress, **in_now)

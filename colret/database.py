@@ -206,6 +206,9 @@ def explained(path: Path) -> Iterator[None]:
     except TimeoutError:
         raise
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.strerror:  # the system's own refusal, not LanceDB's
+            problem = f"cannot be read or written ({error.strerror})"
+            raise StoreError(path, problem, "check space and permissions") from error
         # LanceDB has no exceptions of its own; its messages begin with the useful part.
         problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
         if "not found" in problem.lower():

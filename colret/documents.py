@@ -139,6 +139,16 @@ def check_unchanged(source: SourceFile) -> None:
         raise DocumentError(display_path(source.path), problem, "ingest again", reason="changed_while_read")
 
 
+def absolute_path(path: str | Path) -> Path:
+    """Return ``path`` from the root, without dots; no link is resolved.
+
+    POSIX lets two slashes at the beginning mean another root, and Python keeps them. No system that
+    is in use does: they would be a second name for each file.
+    """
+    text = os.path.abspath(path)
+    return Path("/" + text.lstrip("/") if os.name == "posix" else text)
+
+
 def display_path(path: Path) -> str:
     r"""Return ``path`` as valid UTF-8 text: the same for the same path, another for any other.
 

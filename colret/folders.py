@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from colret.documents import (
     SourceFile,
+    absolute_path,
     check_file,
     display_path,
     is_archive,
@@ -45,7 +46,7 @@ def find_documents(paths: Sequence[Path]) -> Found:
         paths: Files and folders, overlapping or not.
     """
     search = _Search()
-    roots = [Path(os.path.abspath(path)) for path in paths]
+    roots = [absolute_path(path) for path in paths]
     for root in roots:
         search.root(root)
     sources = [search.sources[path] for path in sorted(search.sources, key=os.fsencode)]

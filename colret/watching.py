@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from colret.documents import is_archive, is_supported
+from colret.documents import absolute_path, is_archive, is_supported
 from colret.errors import DocumentError
 
 SETTLE_SECONDS: Final = 1.0  # without a change, after which a file is taken for written
@@ -38,12 +37,12 @@ def follow(
         DocumentError: If the system cannot watch a folder.
     """
     stop = stop or threading.Event()
-    roots = [Path(os.path.abspath(folder)) for folder in folders]
+    roots = [absolute_path(folder) for folder in folders]
     clock = _Clock()
     while not stop.is_set():
         watched = _identities(roots)
         for paths in _changes([root for root in roots if root.is_dir()], stop):
-            clock.tick(any(_concerns(path, roots, Path(os.path.abspath(ignore))) for path in paths))
+            clock.tick(any(_concerns(path, roots, absolute_path(ignore)) for path in paths))
             if clock.is_due():
                 clock.synced(again=sync())
             if _identities(roots) != watched:  # what is watched is not what has that name now

@@ -22,8 +22,10 @@ from click.testing import CliRunner, Result
 import colret.encoders
 import colret.ingest
 import colret.watching
+from colret.encoders import Encoder
 from colret.encoders.text import TextEncoder
 from colret.planning import make_plan
+from colret.settings import settings_for
 from colret.store import PageStore
 from colret.sync import Plan
 from colret_cli.main import cli
@@ -329,6 +331,27 @@ def test_many_skipped_files_are_counted_by_reason(folder: Path) -> None:
     assert lines[-1] == "and 11 more: colret list --failed"
 
 
+def test_an_index_that_another_process_makes_meanwhile_is_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = colret.encoders.load_encoder
+
+    def load_slowly(*arguments: Any, **options: Any) -> Encoder:
+        encoder = load(*arguments, **options)
+        PageStore.create(Path(".colret"), settings_for(encoder.info))
+        return encoder
+
+    monkeypatch.setattr(colret.encoders, "load_encoder", load_slowly)
+    result = run("ingest", "documents")
+    assert result.exit_code == 0, result.output
+    assert "added 3 documents" in result.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_passwords_from_a_stdin_that_is_closed_are_one_clear_line(folder: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "ingest", "documents", "--password-file", "-"]
+    done = subprocess.run(closed, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, "stdin is closed" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+
+
 @pytest.mark.parametrize("source", ["file", "stdin"])
 def test_passwords_open_locked_documents_and_are_never_told(folder: Path, source: str) -> None:
     shutil.copy(LOCKED, folder / "locked.pdf")
@@ -406,6 +429,10 @@ def test_another_writer_is_refused_or_waited_for(ingested: Path) -> None:
         (["ingest", "documents", "--dry-run", "--watch"], 2, "give --dry-run or --watch"),
         (["ingest", "documents/heron.pdf", "--watch"], 2, "--watch follows folders, and documents/heron.pdf is none"),
         (["ingest", "documents", "--page-seconds", "0"], 2, "'--page-seconds'"),
+        (["ingest", "documents", "--page-seconds", "nan"], 2, "'--page-seconds': 'nan' is not a number"),
+        (["ingest", "documents", "--page-seconds", "inf"], 2, "'--page-seconds'"),
+        (["ingest", "documents", "--wait", "nan"], 2, "'--wait': 'nan' is not a number"),
+        (["ingest", "documents", "--model", " "], 2, "--model is empty"),
         (["ingest", "documents", "--page-memory", "1"], 2, "'--page-memory'"),
         (["ingest", "empty.pdf"], 1, "empty.pdf: the file is empty; replace or remove it"),
         (["list", "--reason", "fate"], 2, "'--reason'"),

@@ -70,6 +70,14 @@ def test_names_each_file_once_by_its_absolute_path(tmp_path: Path, monkeypatch: 
     assert not found.problems
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there, two slashes are the name of another machine")
+def test_slashes_at_the_beginning_make_no_second_name(tmp_path: Path) -> None:
+    path = touch(tmp_path / "a.pdf")
+    found = find_documents([Path(f"/{tmp_path}"), tmp_path, Path(f"//{path}")])
+    assert [str(file.path) for file in found.sources] == [str(path)]
+    assert found.roots == (tmp_path, tmp_path, path)
+
+
 def test_skips_hidden_entries_but_takes_a_hidden_path_that_is_named(tmp_path: Path) -> None:
     touch(tmp_path / ".git" / "a.pdf")
     hidden = touch(tmp_path / ".b.pdf")

@@ -92,14 +92,20 @@ def test_blank_pages_are_counted_and_not_indexed(tmp_path: Path, store: PageStor
     assert sorted(contents(store)) == ["a.pdf:1", "a.pdf:3"]
 
 
-def test_a_scan_is_read_by_ocr(tmp_path: Path, store: PageStore, embedded: TextEncoder) -> None:
+def test_a_scan_is_read_by_ocr(
+    tmp_path: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.ingest, "COMMIT_SECONDS", 0.0)  # as where the first page takes longer than that
+    told: list[Progress] = []
     write_pdf(tmp_path / "text.pdf", TOPICS["violin"])
     with open_document(tmp_path / "text.pdf") as document:
         scan = document.read_page(1, ref=PageRef("x", 1), pixels=1_000_000, ocr=False).image
     assert scan is not None
     (tmp_path / "scans").mkdir()
     scan.save(tmp_path / "scans" / "page.png", dpi=(110, 110))
-    assert ingest([tmp_path / "scans"], store, embedded).n_pages == 1
+    assert ingest([tmp_path / "scans"], store, embedded, on_progress=told.append).n_pages == 1
+    assert told[-1].n_ocr == 1
+    assert all(max(progress.n_ocr, progress.n_pages_in) <= progress.n_pages for progress in told)
     [page] = store.details([store.candidates()[0].row_id])
     assert "old violin before the concert" in page.words.text
 

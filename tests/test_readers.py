@@ -387,6 +387,24 @@ def test_a_process_that_does_not_start_is_one_clear_line(tmp_path: Path, monkeyp
             next(readers.read([document(path)], pixels=0, ocr=False))
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_a_process_that_is_killed_as_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_pdf(tmp_path / "a.pdf", "a")
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/once" && kill -9 $$\nexec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert read(path, n_workers=1) == {"a.pdf": {1: "a"}}
+    assert (tmp_path / "once").exists()
+
+
+def test_no_limit_of_memory_is_too_large(tmp_path: Path) -> None:
+    path = write_pdf(tmp_path / "a.pdf", "a")
+    assert read(path, n_workers=1, limits=LIMITS._replace(bytes=10**20)) == {"a.pdf": {1: "a"}}
+
+
 def test_without_room_for_temporary_files_it_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with Readers() as readers, pytest.raises(ColretError, match="TMPDIR"):

@@ -40,7 +40,7 @@ def left(store: PageStore) -> dict[str, list[str]]:
 
 
 def test_a_file_goes_with_its_pages(index: PageStore) -> None:
-    removal = remove(index, ["/x/a.pdf"])
+    removal = remove(index, ["//x/a.pdf" if os.name == "posix" else "/x/a.pdf"])
     assert [each.doc_id for each in removal.documents] == ["aaaaaa1111"]
     assert "aaaaaa1111" not in left(index)
     assert len(left(index)) == 3

@@ -15,6 +15,7 @@ import click
 from colret_cli.ingested import print_plan, print_report, print_sync
 from colret_cli.opening import Storage, open_or_create
 from colret_cli.options import (
+    Seconds,
     complete_files,
     device_option,
     index_option,
@@ -54,6 +55,8 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
     """Return the lines of the file, in which no message ever quotes anything."""
     if value is None:
         return ()
+    if value == "-" and sys.stdin is None:
+        raise click.BadParameter("stdin is closed", ctx, parameter)
     try:
         with click.open_file(value, encoding="utf-8-sig") as file:
             return tuple(line for line in file.read().splitlines() if line)
@@ -113,7 +116,7 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
 )
 @click.option(
     "--page-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True, max=1_000_000),  # the system waits for no infinity
     default=60.0,
     show_default=True,
     metavar="N",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from colret_cli.options import load_encoder_of, open_store, usage_errors, when_free
+from colret_cli.options import check_model_name, load_encoder_of, open_store, usage_errors, when_free
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
     from colret.store import PageStore
-    from colret.types import Codec
+    from colret.types import Codec, IndexSettings
 
 
 class Storage(NamedTuple):
@@ -33,6 +33,7 @@ def open_or_create(
     from colret.settings import settings_for
     from colret.store import PageStore
 
+    check_model_name(options["model"])
     if PageStore.exists(index_path):
         store = open_store(index_path)
         _check_storage(store, storage)
@@ -42,15 +43,22 @@ def open_or_create(
         if options["model"] or options["revision"]:  # insisted on, so checked even if nothing is new
             return store, load_encoder_of(store, **options)
         return store, EncoderWhenNeeded(lambda: load_encoder_of(store, **options))
-    if options["model"] is not None and not options["model"].strip():
-        raise click.UsageError("--model is empty")
     if options["model"] in (None, "auto"):
         options["model"], why = choose_model()
         click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)
     name = options.pop("model")
     encoder = usage_errors(lambda: load_encoder(name, **options))
     settings = usage_errors(lambda: settings_for(encoder.info, storage.codec, dim=storage.dim, pool=storage.pool or 1))
-    return when_free(lambda: PageStore.create(index_path, settings), wait), encoder
+    store = when_free(lambda: _create(index_path, settings), wait)
+    _check_storage(store, storage)
+    return store, encoder
+
+
+def _create(path: Path, settings: IndexSettings) -> PageStore:
+    """Make the index; open it if another process has made it while the model was loaded."""
+    from colret.store import PageStore
+
+    return PageStore.open(path) if PageStore.exists(path) else PageStore.create(path, settings)
 
 
 def _check_storage(store: PageStore, storage: Storage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,11 +67,22 @@ def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+class Seconds(click.FloatRange):
+    """Seconds within a range; no "nan", which no comparison keeps out of one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return seconds
+
+
 def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--wait``."""
     return click.option(
         "--wait",
-        type=click.FloatRange(min=0),
+        type=Seconds(min=0),
         default=0.0,
         metavar="SECONDS",
         help="Wait that long for another colret that is writing to the index.  [default: give up at once]",

@@ -216,9 +216,7 @@ class TextEncoder:
             numbers = framed(window, [NO_PIECE] * len(frame.before), [NO_PIECE] * len(after))
             mask = np.ones_like(ids)
             mask[:, ids.shape[1] - n_fillers :] = self._recipe.filling.is_seen
-            # One at a time: with as many shapes as pages, what oneDNN compiles and the allocator leaves
-            # over grew to twice this memory in 600 pages; a tenth more work keeps it flat.
-            vectors = np.concatenate([model(*each, subject) for each in zip(ids[:, None], mask[:, None], strict=True)])
+            vectors = model(ids, mask, subject)
             counts = np.full(ids.shape, self._recipe.keeps_special) | (numbers != NO_PIECE)
             parts.append((ids[counts], numbers[counts], vectors[counts]))
         ids, numbers, vectors = (np.concatenate(part) for part in zip(*parts, strict=True))

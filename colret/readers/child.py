@@ -145,8 +145,7 @@ def _limit_memory(n_bytes: int) -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         failing = max(_FAILING_MIN, _FAILING_SHARE * n_bytes)
-        if most != resource.RLIM_INFINITY:
-            failing = min(failing, most)
+        failing = min(failing, sys.maxsize if most == resource.RLIM_INFINITY else most)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is told, not dumped
         resource.setrlimit(resource.RLIMIT_DATA, (failing, failing))
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from colret.documents import display_path
-from colret.errors import DocumentError
+from colret.errors import ColretError, DocumentError
 from colret.readers.events import Limits
 from colret.readers.messages import Counted, Job, PageDone, Refused
 from colret.readers.process import Death, ReaderProcess
 
 _IDLE_SECONDS = 0.2  # after which a worker looks whether it was closed
+_STARTS = 3  # of a process: where memory is short, the system may kill one before it has read anything
 
 ChunkAnswer = Counted | Refused | PageDone
 
@@ -125,13 +126,20 @@ class Worker:
         """Return a process that can be asked."""
         if self._process is not None and not self._process.usable:
             self._bury()
-        if self._process is None:
+        n_starts = 0
+        while self._process is None:
+            n_starts += 1
             process = self._start()
             with self._lock:
                 self._process = process
                 if self._closed:
                     process.kill()
-            process.wait_until_ready()
+            try:
+                process.wait_until_ready()
+            except ColretError:
+                self._bury()
+                if n_starts == _STARTS or self._closed:
+                    raise
         return self._process
 
     def _bury(self) -> Death | None:
@@ -151,7 +159,7 @@ class Worker:
             problem = f"took more than {seconds:g} s of processor time to read"
             remedy = "allow --page-seconds more, or go without it"
         elif death.excess == "render_memory":
-            problem = f"took more than {self._limits.bytes / 2**20:.0f} MB of memory to read"
+            problem = f"took more than {self._limits.bytes / 10**6:,.0f} MB of memory to read"
             remedy = "allow --page-memory more, or go without it"
         else:
             problem = f"crashed the process that read it ({_status(death.status)})"
