@@ -331,6 +331,12 @@ def test_many_skipped_files_are_counted_by_reason(folder: Path) -> None:
     assert lines[-1] == "and 11 more: colret list --failed"
 
 
+def test_auto_is_the_model_of_an_index_that_is_there(ingested: Path) -> None:
+    result = run("ingest", "documents", "--model", "auto")
+    assert result.exit_code == 0, result.output
+    assert "3 unchanged" in result.stdout
+
+
 def test_an_index_that_another_process_makes_meanwhile_is_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load = colret.encoders.load_encoder
 

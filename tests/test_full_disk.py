@@ -14,11 +14,10 @@ import colret.ingest
 from colret.encoders.text import TextEncoder
 from colret.errors import StoreError
 from colret.ingest import ingest
-from colret.report import Progress
 from colret.search import rank
 from colret.settings import settings_for
 from colret.store import PageStore
-from colret.types import DocumentRecord
+from colret.types import DocumentRecord, EncodedPage
 from tests.conftest import TOPICS, write_pdf
 from tests.test_ingest import contents
 
@@ -94,16 +93,20 @@ def test_a_disk_that_is_read_only(folder: Path, disk: Path, embedded: TextEncode
 
 
 def test_an_index_that_is_removed_meanwhile(
-    folder: Path, store: PageStore, embedded: TextEncoder, tmp_path: Path
+    folder: Path, store: PageStore, embedded: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_pdf(folder / "more.pdf", *TOPICS.values())
 
-    def remove(progress: Progress) -> None:
-        if progress.n_pages == 1 and not (tmp_path / "removed").exists():
-            store.path.rename(tmp_path / "removed")
+    real = PageStore.add_pages
 
-    with pytest.raises(StoreError) as caught:
-        ingest([folder], store, embedded, on_progress=remove)
+    def add_pages(store: PageStore, pages: Sequence[EncodedPage]) -> None:
+        store.path.rename(tmp_path / "removed")
+        real(store, pages)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PageStore, "add_pages", add_pages)
+        with pytest.raises(StoreError, match="the index was removed while it was written to; make it anew") as caught:
+            ingest([folder], store, embedded)
     assert caught.value.subject == str(store.path)
     assert "\n" not in str(caught.value)
     assert not PageStore.exists(store.path)

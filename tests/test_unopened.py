@@ -66,7 +66,7 @@ def test_unchanged_files_are_not_opened(
     assert opened(audited, str(folder)) == []
     (changed,) = folder.rglob("8.pdf")
     os.utime(changed, ns=(PAST, PAST + 1))
-    assert opened(audited, str(folder)) == [str(changed)]  # so that the hook is known to see
+    assert set(opened(audited, str(folder))) == {str(changed)}  # so that the hook is known to see
     started = time.monotonic()
     done = json.loads(run_cli(*arguments))
     seconds = time.monotonic() - started

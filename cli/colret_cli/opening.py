@@ -34,6 +34,8 @@ def open_or_create(
     from colret.store import PageStore
 
     check_model_name(options["model"])
+    if options["model"] == "auto":
+        options["model"] = None
     if PageStore.exists(index_path):
         store = open_store(index_path)
         _check_storage(store, storage)
@@ -43,7 +45,7 @@ def open_or_create(
         if options["model"] or options["revision"]:  # insisted on, so checked even if nothing is new
             return store, load_encoder_of(store, **options)
         return store, EncoderWhenNeeded(lambda: load_encoder_of(store, **options))
-    if options["model"] in (None, "auto"):
+    if options["model"] is None:
         options["model"], why = choose_model()
         click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)
     name = options.pop("model")
