@@ -42,7 +42,7 @@ typecheck: $(READY)
 	$(BIN)/mypy
 
 pytest: $(READY)
-	HF_HUB_OFFLINE=1 $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile --durations 20
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
 
 prove: $(READY) poppler ## Run the long proofs: hundreds of kills, soaks, 10,000 pages (about an hour)
 	HF_HUB_OFFLINE=1 COLRET_HYPOTHESIS=fresh $(BIN)/pytest --prove -m prove
