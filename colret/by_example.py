@@ -8,6 +8,7 @@ instead of 97 and 853; a sample alone found 8 of them, and Ward's clusters no mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,9 @@ from colret.encoders import Encoder
 from colret.errors import DocumentError, StoreError
 from colret.originals import read_page_of
 from colret.scoring import float_vectors, maxsim
-from colret.search import Ranking, Scope, fresh, rank
+from colret.search import Ranking, Scope, fresh, places_of, rank
 from colret.store import PageStore
-from colret.types import Float32, PageRef, QueryEmbedding
+from colret.types import Float32, Hit, PageRef, QueryEmbedding
 
 EVERYWHERE: Final = Scope()
 
@@ -35,59 +36,19 @@ MOST_VECTORS: Final = 2048
 """Of the example that score: of a larger page as many, evenly spread."""
 
 
-def search_like(
-    store: PageStore, ref: PageRef, *, k: int = 10, scope: Scope = EVERYWHERE, device: str = "cpu"
-) -> Ranking:
-    """Return the ``k`` pages of an index most like one of its pages, which is left out.
-
-    Args:
-        store: The index.
-        ref: The example.
-        k: Pages to return; an index of fewer returns the others all.
-        scope: Which pages may be found.
-        device: Where MaxSim is computed for the choice of candidates.
-
-    Raises:
-        StoreError: If the index does not hold the page.
-        ValueError, FilterError: As ``search.rank``.
-    """
-    return search_vectors(store, stored_vectors(store, ref), k=k, scope=scope, device=device, leave_out=ref)
-
-
-def search_file(
-    store: PageStore,
-    encoder: Encoder,
-    path: Path,
-    *,
-    number: int = 1,
-    k: int = 10,
-    scope: Scope = EVERYWHERE,
-    device: str = "cpu",
-) -> Ranking:
-    """Return the ``k`` pages most like a page of a file, an image or a document, in the index or not.
+def file_vectors(store: PageStore, encoder: Encoder, path: Path, *, number: int = 1) -> Float32:
+    """Return the vectors of a page of a file as the index would store them before rounding, (P, d) float32.
 
     Args:
         store: The index.
         encoder: The encoder that made it.
-        path: Of the file.
+        path: Of the file, an image or a document, in the index or not.
         number: Of its page.
-        k: As for ``search_like``, as are the others.
-        scope: Which pages may be found.
-        device: Where MaxSim is computed for the choice of candidates.
 
     Raises:
         StoreError: If the index is another encoder's.
         DocumentError: If the file or its page cannot be read, or has nothing to encode.
         ModelError: If the encoder fails.
-    """
-    return search_vectors(store, file_vectors(store, encoder, path, number=number), k=k, scope=scope, device=device)
-
-
-def file_vectors(store: PageStore, encoder: Encoder, path: Path, *, number: int = 1) -> Float32:
-    """Return the vectors of a page of a file as the index would store them before rounding, (P, d) float32.
-
-    Raises:
-        As ``search_file``.
     """
     store.check_encoder(encoder.info)
     info = encoder.info
@@ -145,7 +106,7 @@ def search_vectors(
     [ranking] = rank(store, [query], k=max(k, CANDIDATES) + 1, scope=scope, device=device)
     hits = [hit for hit in ranking.hits if hit.ref != leave_out]
     n_left_out = len(ranking.hits) - len(hits)
-    scored = fresh(store, lambda: _scores(store, evenly(vectors, MOST_VECTORS), [hit.row_id for hit in hits]))
+    scored = fresh(store, lambda: _scores(store, evenly(vectors, MOST_VECTORS), hits))
     hits = [
         hit._replace(score=min(total / min(len(vectors), MOST_VECTORS), 1.0), maxsim=total)
         for hit, total in zip(hits, scored, strict=True)
@@ -171,12 +132,9 @@ def evenly(vectors: Float32, n: int) -> Float32:
     return vectors if len(vectors) <= n else vectors[np.arange(n) * (len(vectors) - 1) // (n - 1)]
 
 
-def _scores(store: PageStore, vectors: Float32, row_ids: list[int]) -> list[float]:
+def _scores(store: PageStore, vectors: Float32, hits: Sequence[Hit]) -> list[float]:
     """Return the MaxSim of pages with all of an example's vectors."""
-    if not row_ids:
+    if not hits:
         return []
-    places = store.page_table().places(row_ids)
-    if len(places) < len(row_ids):
-        raise StoreError(store.path, "pages were removed while they were searched", "search again")
-    totals: list[float] = maxsim(vectors, store.vectors(places)).tolist()
+    totals: list[float] = maxsim(vectors, store.vectors(places_of(store, hits))).tolist()
     return totals

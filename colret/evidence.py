@@ -14,12 +14,12 @@ import numpy as np
 
 from colret.compression import Compression
 from colret.encoders import Encoder
-from colret.errors import ColretError, StoreError
+from colret.errors import ColretError
 from colret.matches import Matches, PageBox, TokenMatch, centres_inside, match, token_matches
 from colret.originals import find_original, read_page_of
 from colret.regions import Region, find_regions
 from colret.scoring import float_vectors
-from colret.search import fresh
+from colret.search import fresh, places_of
 from colret.snippets import Snippet, snippet, word_weights
 from colret.store import PageStore
 from colret.types import Candidate, Hit, PageDetails, PageEmbedding, QueryEmbedding
@@ -83,9 +83,7 @@ def _find(
 ) -> list[Evidence]:
     if not pages:
         return []
-    places = store.page_table().places(page.row_id for page in pages)
-    if len(places) < len(pages):
-        raise StoreError(store.path, f"{len(pages) - len(places)} of the pages found are gone", "search again")
+    places = places_of(store, pages)
     projected = Compression(matrix=store.projection()).query(query)
     stored = store.vectors(places)
     found = []

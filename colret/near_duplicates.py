@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from colret.grouping import alike, components, identical
+from colret.grouping import alike, components, duplicate_groups, identical
 from colret.shingles import candidate_pairs, resemblance, shingles, sketch
 from colret.store import PageStore
 from colret.types import Candidate, Int64
@@ -54,12 +54,9 @@ def near_duplicates(store: PageStore, threshold: float = DEFAULT_RESEMBLANCE) ->
         raise ValueError(f"a threshold is from {LEAST_RESEMBLANCE} to 1, not {threshold}")
     groups = page_groups(store, threshold)
     table = store.page_table()
-    order = np.argsort(groups, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
     return [
         DuplicateGroup(table.candidates(places), *_likeness(store, places))
-        for places in sorted(members, key=len, reverse=True)
-        if len(places) > 1
+        for places in map(np.array, duplicate_groups(groups))
     ]
 
 

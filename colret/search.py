@@ -209,6 +209,18 @@ def fresh(store: PageStore, read: Callable[[], Result]) -> Result:
     raise AssertionError("unreachable")
 
 
+def places_of(store: PageStore, pages: Sequence[Hit | Candidate]) -> Int64:
+    """Return the places of pages that were found earlier.
+
+    Raises:
+        StoreError: If one has been removed since.
+    """
+    places = store.page_table().places(page.row_id for page in pages)
+    if len(places) < len(pages):
+        raise StoreError(store.path, f"{len(pages) - len(places)} of the pages found are gone", "search again")
+    return places
+
+
 def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
     """Look up each hit's paths and cut a snippet around what matched.
 
@@ -221,9 +233,7 @@ def explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> lis
 def _explain(store: PageStore, query: QueryEmbedding, hits: Sequence[Hit]) -> list[Explanation]:
     if not hits:
         return []
-    places = store.page_table().places(hit.row_id for hit in hits)
-    if len(places) < len(hits):
-        raise StoreError(store.path, f"{len(hits) - len(places)} of the pages found are gone", "search again")
+    places = places_of(store, hits)
     paths = store.paths([hit.ref.doc_id for hit in hits])
     details = store.details([hit.row_id for hit in hits])
     if len(query.vectors):

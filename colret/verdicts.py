@@ -68,18 +68,17 @@ def judge(store: PageStore, query: QueryEmbedding, ranking: Ranking) -> Verdict:
 
 def _judge(store: PageStore, query: QueryEmbedding, ranking: Ranking) -> Verdict:
     calibration: Calibration | None = store.derived("calibration", lambda: load_calibration(store))
-    misfit = "the index is not calibrated"
-    if calibration is not None:
-        misfit = calibration.misfit(store.settings, store.n_pages())
-        misfit = misfit and f"the calibration does not hold: {misfit}"
-        floor = calibration.lanes.get(ranking.lane)
-        if not misfit and floor is None:
-            misfit = f"the calibration found that scores of lane {ranking.lane} do not tell"
-        if not misfit and floor is not None:
-            scores = [hit.score for hit in ranking.hits]
-            chance = floor.probability(max(scores)) if scores else None
-            return Verdict("calibrated", tuple(score < floor.floor for score in scores), chance, "")
-    return _by_background(store, query, ranking, misfit)
+    if calibration is None:
+        return _by_background(store, query, ranking, "the index is not calibrated")
+    if misfit := calibration.misfit(store.settings, store.n_pages()):
+        return _by_background(store, query, ranking, f"the calibration does not hold: {misfit}")
+    floor = calibration.lanes.get(ranking.lane)
+    if floor is None:
+        mute = f"the calibration found that scores of lane {ranking.lane} do not tell"
+        return _by_background(store, query, ranking, mute)
+    scores = [hit.score for hit in ranking.hits]
+    chance = floor.probability(max(scores)) if scores else None
+    return Verdict("calibrated", tuple(score < floor.floor for score in scores), chance, "")
 
 
 def _by_background(store: PageStore, query: QueryEmbedding, ranking: Ranking, misfit: str) -> Verdict:

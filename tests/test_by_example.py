@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from colret.by_example import evenly, search_file, search_like, search_vectors, stored_vectors
+from colret.by_example import EVERYWHERE, evenly, file_vectors, search_vectors, stored_vectors
 from colret.encoders.text import TextEncoder
 from colret.errors import DocumentError, StoreError
 from colret.scoring import maxsim
-from colret.search import Scope
+from colret.search import Ranking, Scope
 from colret.store import PageStore
 from colret.types import PageRef
 from tests.conftest import write_pdf
@@ -27,6 +27,14 @@ def index(example_index: Path) -> PageStore:
 
 def doc_id(index: PageStore, name: str) -> str:
     return next(record.doc_id for record in index.documents() if Path(record.files[0].path).stem == name)
+
+
+def search_like(index: PageStore, ref: PageRef, *, k: int = 10, scope: Scope = EVERYWHERE) -> Ranking:
+    return search_vectors(index, stored_vectors(index, ref), k=k, scope=scope, leave_out=ref)
+
+
+def search_file(index: PageStore, encoder: TextEncoder, path: Path, *, number: int = 1, k: int = 10) -> Ranking:
+    return search_vectors(index, file_vectors(index, encoder, path, number=number), k=k)
 
 
 @pytest.mark.parametrize("place", [0, 7, 14, 28])
