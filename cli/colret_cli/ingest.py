@@ -189,8 +189,8 @@ class _Session:
         from colret.store import PageStore
 
         found = find_documents(self._paths)
+        _refuse_nothing(found, self._index_path)
         store = open_store(self._index_path) if PageStore.exists(self._index_path) else None
-        _refuse_nothing(found, store)
         plan = make_plan(
             found,
             store.documents() if store else [],
@@ -203,11 +203,10 @@ class _Session:
     def sync_once(self) -> IngestReport:
         """Bring the index up to date, and print what was done."""
         from colret.folders import find_documents
-        from colret.store import PageStore
 
         started = time.monotonic()
         found = find_documents(self._paths)
-        _refuse_nothing(found, open_store(self._index_path) if PageStore.exists(self._index_path) else None)
+        _refuse_nothing(found, self._index_path)
         sync, store = self._open()
         fresh = [found]  # after a wait it is out of date
         report = when_free(lambda: sync(fresh.pop() if fresh else self._paths), self._wait)
@@ -278,15 +277,17 @@ class _Session:
         print_report(report, info, self._index_path, seconds, prune=self._sync["prune"], as_json=self._as_json)
 
 
-def _refuse_nothing(found: Found, store: PageStore | None) -> None:
+def _refuse_nothing(found: Found, index_path: Path) -> None:
     """Refuse paths without a single document, now or known, before a model is loaded or an index made."""
     from colret.documents import path_on_disk
     from colret.errors import DocumentError
     from colret.folders import is_below
+    from colret.store import PageStore
 
     if found.sources:
         return
-    known = (path_on_disk(file.path) for record in (store.documents() if store else ()) for file in record.files)
+    records = open_store(index_path).documents() if PageStore.exists(index_path) else []
+    known = (path_on_disk(file.path) for record in records for file in record.files)
     if any(is_below(path, found.roots) for path in known):
         return
     for error in (*found.problems, *found.unusable.values()):
