@@ -44,8 +44,13 @@ class Asking:
 
 def example_of(name: str) -> tuple[str, int]:
     """Return the file and the page that FILE or FILE#PAGE name."""
-    found = re.fullmatch(r"(.+)#([1-9]\d{0,8})", name, re.DOTALL)
-    return (found[1], int(found[2])) if found else (name, 1)
+    return named_page(name) or (name, 1)
+
+
+def named_page(name: str) -> tuple[str, int] | None:
+    """Return the file and the page that FILE#PAGE names; None if it names no page."""
+    found = re.fullmatch("(.+)#([1-9][0-9]{0,8})", name, re.DOTALL)
+    return (found[1], int(found[2])) if found else None
 
 
 def write_images(results: Results, folder: Path, token: int | None, prefix: str) -> list[Path]:

@@ -8,7 +8,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from colret_cli.options import device_option, index_option, json_option, load_encoder_of, open_store, usage_errors
+from colret_cli.options import (
+    device_option,
+    index_option,
+    json_option,
+    load_encoder_of,
+    model_option,
+    open_store,
+    usage_errors,
+)
 from colret_cli.output import count, show_bytes
 from colret_cli.questions import read_questions
 
@@ -41,7 +49,7 @@ _HEAD = ("prefilter", "C", "top-1", "top-5", "top-10", "p50 ms", "p95 ms", "byte
     type=click.IntRange(min=1),
     help="Pages that it keeps for exact scoring; repeatable.  [default: 20, 50, 100, 200]",
 )
-@click.option("--model", help="Another name for the index's model, such as its folder after a move.")
+@model_option
 @device_option
 @json_option
 def bench(

@@ -9,7 +9,15 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from colret_cli.options import device_option, index_option, json_option, load_encoder_of, open_store, usage_errors
+from colret_cli.options import (
+    device_option,
+    index_option,
+    json_option,
+    load_encoder_of,
+    model_option,
+    open_store,
+    usage_errors,
+)
 from colret_cli.output import count
 from colret_cli.questions import read_questions
 
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
     help="Questions that no page answers.  [default: the others, the document that answers left out]",
 )
 @index_option
-@click.option("--model", help="Another name for the index's model, such as its folder after a move.")
+@model_option
 @device_option
 @json_option
 def calibrate(

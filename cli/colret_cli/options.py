@@ -67,6 +67,11 @@ def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def model_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--model``, as commands have it that search an index."""
+    return click.option("--model", help="Another name for the index's model, such as its folder after a move.")(command)
+
+
 class Seconds(click.FloatRange):
     """Seconds within a range; no "nan", which no comparison keeps out of one."""
 

@@ -13,7 +13,7 @@ import click
 from colret_cli.asking import Asking, write_images
 from colret_cli.hits import as_json as json_of
 from colret_cli.hits import print_results
-from colret_cli.options import check_model_name, complete_files, device_option, index_option, json_option
+from colret_cli.options import check_model_name, complete_files, device_option, index_option, json_option, model_option
 from colret_cli.page_filters import condition, filter_options
 from colret_cli.questions import Question, question, question_of, read_questions
 from colret_cli.viewers import open_hit
@@ -88,7 +88,7 @@ _TEXT_OPTIONS: Final = ("lane", "prefilter", "n_candidates")  # that a query by 
     "[default: none up to 500 pages, else binary]",
 )
 @click.option("--exact", is_flag=True, help="Score every page: --prefilter none.")
-@click.option("--model", help="Another name for the index's model, such as its folder after a move.")
+@model_option
 @device_option
 @json_option
 def query(

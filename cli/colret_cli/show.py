@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from colret.errors import FilterError
+from colret_cli.asking import named_page
 from colret_cli.evidence import evidence_fields, evidence_lines, wrapped
 from colret_cli.options import (
     complete_files,
@@ -19,6 +19,7 @@ from colret_cli.options import (
     index_option,
     json_option,
     load_encoder_of,
+    model_option,
     open_store,
     usage_errors,
 )
@@ -59,7 +60,7 @@ class _Target(NamedTuple):
     show_default=True,
     help="Long side of the image in pixels.",
 )
-@click.option("--model", help="Another name for the index's model, such as its folder after a move.")
+@model_option
 @device_option
 @json_option
 def show(
@@ -111,14 +112,14 @@ def show(
 
 def _find_target(index_path: Path, page: str) -> _Target:
     """Find the page that FILE#PAGE names: in the index, else in the file alone."""
-    name, _, digits = page.rpartition("#")
-    if not name or not re.fullmatch("[1-9][0-9]{0,8}", digits):
+    named = named_page(page)
+    if named is None:
         raise click.UsageError(f"{page!r} is not FILE#PAGE, such as report.pdf#12")
-    from colret.documents import check_file
+    from colret.documents import absolute_path, check_file
     from colret.store import PageStore
     from colret.types import PageRef
 
-    number = int(digits)
+    name, number = named
     store = open_store(index_path) if PageStore.exists(index_path) else None
     if store is not None:
         try:
@@ -126,7 +127,7 @@ def _find_target(index_path: Path, page: str) -> _Target:
         except FilterError:
             if not os.path.exists(name):
                 raise
-    path = Path(os.path.abspath(name))
+    path = absolute_path(name)
     check_file(path)
     return _Target(path, PageRef("", number), None, None)
 
