@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from colret.database import matching_rows
-from colret.documents import display_path
+from colret.documents import absolute_path, display_path
 from colret.errors import FilterError
 from colret.types import DocumentFile, DocumentRecord
 
@@ -84,7 +84,7 @@ def _named(target: str, documents: Sequence[DocumentRecord]) -> set[str]:
 
 
 def _at(target: str, documents: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-    path = display_path(Path(os.path.abspath(target)))
+    path = display_path(absolute_path(target))
     below = path.rstrip(os.sep) + os.sep
     return [
         record for record in documents if any(file.path == path or file.path.startswith(below) for file in record.files)
