@@ -1,21 +1,25 @@
-"""The LanceDB database under an index: making, opening, locking, compacting."""
+"""The LanceDB database under an index, in a folder or an object store: making, opening, compacting."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from colret.errors import StoreError
+from colret.index_folder import TABLES, IndexFolder, LocalFolder
+from colret.lease import CLOCK, LOCK
+from colret.location import Location
+from colret.object_storage import failure
+from colret.remote_folder import RemoteFolder
 from colret.schema import (
     ARRAYS_SCHEMA,
     DOCUMENTS_SCHEMA,
@@ -25,10 +29,7 @@ from colret.schema import (
 )
 from colret.types import IndexSettings, Int64
 
-TABLES: Final = ("pages.lance", "documents.lance", "arrays.lance", "settings.lance")
-"""Their folders in that of an index."""
-
-_OWN_ENTRIES = frozenset({*TABLES, "signatures", "writer.lock"})
+_OWN_ENTRIES = frozenset({*TABLES, "signatures", LOCK, CLOCK})
 _CLOCK_TICK_NS = 100_000_000  # that a file's time may lag behind
 _DAMAGED = "if it stays, the index is damaged: ingest into a new --index"
 
@@ -42,91 +43,88 @@ class Tables(NamedTuple):
     settings: IndexSettings
 
 
-class BusyError(StoreError):
-    """Another process is writing to the index."""
-
-
 class StaleReadError(StoreError):
     """What was being read has been compacted away: after a refresh it is there again."""
 
 
-def create_tables(path: Path, settings: IndexSettings) -> Tables:
-    """Make an empty index at ``path``; settings come last, so what lacks them is unfinished.
+def folder_at(location: Location) -> IndexFolder:
+    """Return the place that a location names; nothing is made or asked yet.
+
+    Raises:
+        StoreError: If its options cannot be understood.
+    """
+    return RemoteFolder(location) if location.folder is None else LocalFolder(location, location.folder)
+
+
+def create_tables(folder: IndexFolder, settings: IndexSettings) -> Tables:
+    """Make an empty index in ``folder``; settings come last, so what lacks them is unfinished.
 
     Raises:
         StoreError: If there is an index already, tables of somebody else's lie there, or the
             folder cannot be written.
     """
-    if path.exists() and not path.is_dir():
-        raise StoreError(path, "is not a folder", "name a new or empty folder as --index")
-    with explained(path):
-        path.mkdir(parents=True, exist_ok=True)
-        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in _OWN_ENTRIES)
+    location = folder.location
+    with explained(location):
+        folder.make()
+        foreign = [name for name in folder.entries() or [] if name not in _OWN_ENTRIES]
     if foreign:  # deleting an index must never mean deleting somebody's documents
-        raise StoreError(path, f"holds other things, such as {foreign[0]}", "name a new or empty folder as --index")
-    with exclusive(path), explained(path):
-        database = _connect(path)
+        raise StoreError(location, f"holds other things, such as {foreign[0]}", "name a new or empty folder as --index")
+    with exclusive(folder), explained(location):
+        database = _connect(folder)
         if _settings_rows(database) is not None:
-            raise StoreError(path, "there is an index already", "open it, or choose another --index")
+            raise StoreError(location, "there is an index already", "open it, or choose another --index")
         for name in database.list_tables().tables:
-            _clear_leftover(path, database, name)
-        shutil.rmtree(path / "signatures", ignore_errors=True)  # of an index whose tables were deleted
+            _clear_leftover(location, database, name)
+        folder.drop("signatures")  # of an index whose tables were deleted
         pages = database.create_table("pages", schema=pages_schema(settings.stored_dim, _codes_field()))
         pages.set_unenforced_primary_key("page_id")
         documents = database.create_table("documents", schema=DOCUMENTS_SCHEMA)
         documents.set_unenforced_primary_key("doc_id")
         database.create_table("arrays", schema=ARRAYS_SCHEMA)
         database.create_table("settings", data=settings_rows(settings))
-    return open_tables(path)
+    return open_tables(folder)
 
 
-def open_tables(path: Path) -> Tables:
-    """Open the index at ``path``.
+def open_tables(folder: IndexFolder) -> Tables:
+    """Open the index in ``folder``.
 
     Raises:
         StoreError: If there is none, or another format version wrote it.
     """
-    with explained(path):
-        if not path.is_dir():
-            raise StoreError(path, "no index here", f"make one with: colret ingest FOLDER --index {path}")
-        database = _connect(path)
+    location = folder.location
+    remedy = f"make one with: colret ingest FOLDER --index {location}"
+    with explained(location):
+        if folder.entries() is None:
+            raise StoreError(location, "no index here", remedy)
+        database = _connect(folder)
         rows = _settings_rows(database)
     if rows is None:
-        remedy = f"make one with: colret ingest FOLDER --index {path}"
-        raise StoreError(path, "not a finished colret index", remedy)
-    settings = read_settings(path, rows)
-    with explained(path):
+        raise StoreError(location, "not a finished colret index", remedy)
+    settings = read_settings(location, rows)
+    with explained(location):
         # Documents first, as a refresh does: a snapshot of them must not be newer than that of the pages.
         documents, pages, arrays = map(database.open_table, ("documents", "pages", "arrays"))
     return Tables(pages, documents, arrays, settings)
 
 
-def is_index(path: Path) -> bool:
-    """Tell whether there is a finished index at ``path``."""
-    with explained(path):
-        return path.is_dir() and _settings_rows(_connect(path)) is not None
+def is_index(folder: IndexFolder) -> bool:
+    """Tell whether there is a finished index in ``folder``."""
+    with explained(folder.location):
+        return folder.entries() is not None and _settings_rows(_connect(folder)) is not None
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Be the index's one writer meanwhile; the lock dies with the process.
+def exclusive(folder: IndexFolder) -> Iterator[None]:
+    """Be the index's one writer meanwhile.
 
     Raises:
         BusyError: If another process is writing.
         StoreError: If the folder cannot be written.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path / "writer.lock", timeout=0)
-    try:
-        with explained(path):
-            lock.acquire()
-    except Timeout as error:
-        raise BusyError(path, "another colret is writing to it", "wait for it to end, then retry") from error
-    try:
+    with ExitStack() as stack:
+        with explained(folder.location):
+            stack.enter_context(folder.exclusive())
         yield
-    finally:
-        lock.release()
 
 
 def n_fragments(table: Any) -> int:
@@ -141,23 +139,19 @@ def live_file_bytes(table: Any) -> int:
     return n_bytes * n_live // max(n_rows, 1)
 
 
-def compact(table: Any) -> None:
+def compact(table: Any, *, is_private: bool) -> None:
     """Merge a table's files and delete what its latest version does not need. This rewrites all of it.
 
-    Nobody else may be writing: files that no version knows, as a killed writer leaves, go too.
+    Args:
+        table: The table.
+        is_private: Nobody else can be writing, so files that no version knows, as a killed writer
+            leaves, go too. Else they do when they are a week old.
     """
     table.checkout_latest()  # on a stale handle optimize does nothing
     with warnings.catch_warnings():
         # It warns that readers of older versions will fail; ours then raise StaleReadError and retry.
         warnings.filterwarnings("ignore", "optimize", UserWarning)
-        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-
-
-def sweep(path: Path) -> None:
-    """Delete the files under temporary names that killed writers left; nobody else may be writing."""
-    for name in TABLES:
-        for file in (path / name).rglob(".tmp*"):
-            file.unlink(missing_ok=True)
+        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=is_private)
 
 
 def _latest(table: Any) -> dict[str, str]:
@@ -194,63 +188,65 @@ def new_table(folder: Path, name: str, schema: pa.Schema) -> Callable[[pa.Table]
             problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
             raise StoreError(folder, f"LanceDB: {problem}", "check space and permissions") from error
 
-    table = write(lambda: _connect(folder).create_table(name, schema=schema))
+    table = write(lambda: _database(os.path.abspath(folder), {}).create_table(name, schema=schema))
     return lambda rows: write(lambda: table.add(rows))
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explained(location: Location) -> Iterator[None]:
     """Turn what LanceDB and the file system raise into one line about the index."""
     try:
         yield
     except TimeoutError:
         raise
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+        if location.folder is None:
+            raise _remote_error(location, str(error)) from None  # which may quote what is secret
         if isinstance(error, OSError) and error.strerror:  # the system's own refusal, not LanceDB's
             problem = f"cannot be read or written ({error.strerror})"
-            raise StoreError(path, problem, "check space and permissions") from error
+            raise StoreError(location, problem, "check space and permissions") from error
         # LanceDB has no exceptions of its own; its messages begin with the useful part.
         problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
         if "not found" in problem.lower():
-            raise StaleReadError(path, f"LanceDB: {problem}", f"retry; {_DAMAGED}") from error
-        raise StoreError(path, f"LanceDB: {problem}", f"check space and permissions; {_DAMAGED}") from error
+            raise StaleReadError(location, f"LanceDB: {problem}", f"retry; {_DAMAGED}") from error
+        raise StoreError(location, f"LanceDB: {problem}", f"check space and permissions; {_DAMAGED}") from error
+
+
+def _remote_error(location: Location, message: str) -> StoreError:
+    """Return what an object store, or LanceDB's use of it, came to; messages may quote what is secret."""
+    if "not found" in message.lower() and "NoSuchBucket" not in message:
+        return StaleReadError(location, "LanceDB: an object of it is not found", f"retry; {_DAMAGED}")
+    return StoreError(location, *failure(message))
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
+def written(folder: IndexFolder) -> Iterator[None]:
     """Make what is written meanwhile to an index last through a power cut, which LanceDB leaves to chance.
 
     Raises:
         StoreError: If the index is there no more, where LanceDB would begin another, or cannot be written.
     """
-    with explained(path):
-        if not (path / "settings.lance").is_dir():
-            remedy = f"make it anew with: colret ingest FOLDER --index {path}"
-            raise StoreError(path, "the index was removed while it was written to", remedy)
+    location = folder.location
+    with explained(location):
+        if not folder.has("settings.lance"):
+            remedy = f"make it anew with: colret ingest FOLDER --index {location}"
+            raise StoreError(location, "the index was removed while it was written to", remedy)
+        folder.check_writer()
         began = time.time_ns() - _CLOCK_TICK_NS
         yield
-        _flush(path, began)
+        folder.flush(began)
 
 
-def _flush(path: Path, since_ns: int) -> None:
-    """Have the disk keep all files and folders that have changed since then."""
-    if os.name != "posix":  # elsewhere a folder cannot be opened
-        return
-    for name in TABLES:
-        for entry in (path / name, *(path / name).rglob("*")):
-            if entry.stat().st_mtime_ns >= since_ns:
-                descriptor = os.open(entry, os.O_RDONLY)
-                os.fsync(descriptor)
-                os.close(descriptor)
+def _connect(folder: IndexFolder) -> Any:
+    return _database(folder.uri, folder.options)
 
 
-def _connect(path: Path) -> Any:
+def _database(uri: str, options: Mapping[str, str]) -> Any:
     # Read by Lance when it is loaded: rows that compaction holds in memory at a time.
     os.environ.setdefault("LANCE_DEFAULT_BATCH_SIZE", "64")
     import lancedb
 
-    # Absolute, so that no name looks like the address of some other kind of database.
-    return lancedb.connect(os.path.abspath(path), storage_options={"new_table_enable_stable_row_ids": "true"})
+    return lancedb.connect(uri, storage_options={**options, "new_table_enable_stable_row_ids": "true"})
 
 
 def _codes_field() -> pa.Field:
@@ -270,7 +266,7 @@ def _settings_rows(database: Any) -> pa.Table | None:
     return rows if {"key", "value_json"} <= set(rows.column_names) else None
 
 
-def _clear_leftover(path: Path, database: Any, name: str) -> None:
+def _clear_leftover(location: Location, database: Any, name: str) -> None:
     """Drop an empty table that an interrupted making left; never one that holds anything."""
     try:
         table = database.open_table(name)
@@ -278,5 +274,5 @@ def _clear_leftover(path: Path, database: Any, name: str) -> None:
         database.drop_table(name)
         return
     if name not in ("pages", "documents", "arrays") or table.count_rows():
-        raise StoreError(path, f"holds a table that is not colret's: {name}", "choose another --index")
+        raise StoreError(location, f"holds a table that is not colret's: {name}", "choose another --index")
     database.drop_table(name)

@@ -8,9 +8,12 @@ in capitals (``AWS_ACCESS_KEY_ID``), and from the machine's own role.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
+
+from colret.errors import StoreError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -18,6 +21,14 @@ if TYPE_CHECKING:
 SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+PATIENCE: Final = {
+    "connect_timeout": "5s",
+    "timeout": "30s",
+    "client_max_retries": "4",
+    "client_retry_timeout": "20",
+}
+"""Options unless others are given: what does not answer is given up within a minute."""
+
 _CLIENT_OPTIONS: Final = frozenset(
     ["allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "timeout", "user_agent"],
 )
@@ -60,3 +71,71 @@ def open_prefix(address: str, options: Mapping[str, str]) -> ObjectStore:
         else:
             config[key] = value
     return from_url(address, config=config, client_options=client, retry_config=retries or None)  # type: ignore[call-overload, no-any-return]
+
+
+@contextmanager
+def requesting(address: object) -> Iterator[None]:
+    """Turn what an object store, or obstore itself, refuses meanwhile into one line about the address.
+
+    Raises:
+        StoreError: In place of that; nothing of it may hold a credential.
+    """
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        raise StoreError(address, *failure(str(error))) from None  # what it says may quote options and URLs
+
+
+def failure(message: str) -> tuple[str, str]:
+    """Return in our own words what a message of obstore or LanceDB says is wrong, and the remedy.
+
+    Such messages quote URLs, options and what servers answer, any of which may hold credentials.
+    """
+    for pattern, problem, remedy in _FAILURES:
+        if found := pattern.search(message):
+            return problem.format(*found.groups()), remedy
+    if "://" in message or "Generic" in message:
+        return "the object store refused a request", "check the address and the options: see docs/object-storage.md"
+    return message.split("\n", 1)[0][:300], "check space and permissions, then retry"
+
+
+_CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or what your store calls them, or --storage-option"
+_FAILURES: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), problem, remedy)
+    for pattern, problem, remedy in (
+        (
+            r"NoSuchBucket|bucket does not exist|ContainerNotFound|container does not exist",
+            "there is no such bucket",
+            "make it, or correct the address",
+        ),
+        (r"commit conflict", "another process wrote to it at the same moment", "run the same command again"),
+        (
+            r"169\.254\.|metadata\.google|Failed to get \w+ credentials|no credentials|missing credential",
+            "found no credentials",
+            _CREDENTIALS,
+        ),
+        (r"Configuration key: '([\w.-]+)'", "there is no storage option {0}", "see docs/object-storage.md"),
+        (r"Generic Config error|failed to parse", "a storage option has a value that cannot be used", "correct it"),
+        (r"Unable to recognise URL|did not match any known pattern", "is no address", "name SCHEME://BUCKET/PREFIX"),
+        (
+            r"BadScheme|builder error",
+            "its endpoint is http://, which is not encrypted",
+            "use https://, or allow it with --storage-option allow_http=true",
+        ),
+        (r"status(?: code)?: (401|403)|AccessDenied|Forbidden", "access was refused", _CREDENTIALS),
+        (r"status(?: code)?: (5\d\d|429)", "the server failed (status {0})", "try again later"),
+        (
+            r"status(?: code)?: (3\d\d)",
+            "the bucket is elsewhere",
+            "give its region with --storage-option aws_region=...",
+        ),
+        (
+            r"HttpError|HTTP error|error sending request|ConnectError|timed ?out|dns error",
+            "the server cannot be reached",
+            "check the network, and the endpoint if you gave one",
+        ),
+        (r"status(?: code)?: (\d{3})", "the server refused a request (status {0})", "check address and options"),
+    )
+)

@@ -36,7 +36,11 @@ class PageTable:
 
     @classmethod
     def from_arrow(cls, rows: pa.Table, visible: Set[str]) -> PageTable:
-        """Build it from rows of ``COLUMNS`` and ``_rowid``, leaving out documents that are not visible."""
+        """Build it from rows of ``COLUMNS`` and ``_rowid``, leaving out documents that are not visible.
+
+        Of rows for the same page the oldest counts: a writer that lost its lease while it wrote may
+        have doubled some. See ``lease``.
+        """
         column = rows["doc_id"].combine_chunks()
         rows = rows.filter(pc.is_in(column, pa.array(sorted(visible), column.type)))
         encoded = rows["doc_id"].combine_chunks().dictionary_encode()
@@ -46,8 +50,10 @@ class PageTable:
         place[order] = np.arange(len(names), dtype=np.int32)
         documents = place[encoded.indices.to_numpy()]
         numbers = rows["number"].to_numpy()
-        by_page = np.lexsort((numbers, documents))
-        row_ids = rows["_rowid"].to_numpy().astype(np.int64)[by_page]
+        row_ids = rows["_rowid"].to_numpy().astype(np.int64)
+        by_page = np.lexsort((row_ids, numbers, documents))
+        by_page = by_page[_first_of_equal(documents[by_page], numbers[by_page])]
+        row_ids = row_ids[by_page]
         return cls(
             tuple(names[i] for i in order),
             documents[by_page],
@@ -85,3 +91,11 @@ class PageTable:
         return pa.table(
             {"doc_id": ids.cast(pa.string()), "number": self.numbers, "n_vectors": self.n_vectors.astype(np.int32)}
         )
+
+
+def _first_of_equal(*columns: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which rows, sorted by ``columns``, differ from the row before them."""
+    differs = np.ones(len(columns[0]), np.bool_)
+    if len(differs):
+        differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return differs

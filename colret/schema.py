@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,8 +158,8 @@ def settings_rows(settings: IndexSettings) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SETTINGS_SCHEMA)
 
 
-def read_settings(path: Path, rows: pa.Table) -> IndexSettings:
-    """Return the settings that the rows hold.
+def read_settings(index: object, rows: pa.Table) -> IndexSettings:
+    """Return the settings that the rows hold; messages call the index as given.
 
     Raises:
         StoreError: If another format version wrote them.
@@ -169,13 +168,13 @@ def read_settings(path: Path, rows: pa.Table) -> IndexSettings:
     version = values.get("format_version")
     if version != FORMAT_VERSION:
         remedy = "ingest again into a new --index, or use the colret that made it"
-        raise StoreError(path, f"has format {version}, this colret reads format {FORMAT_VERSION}", remedy)
+        raise StoreError(index, f"has format {version}, this colret reads format {FORMAT_VERSION}", remedy)
     known = {field.name for field in fields(IndexSettings)}
     if missing := known - values.keys():
-        raise StoreError(path, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
+        raise StoreError(index, f"its settings lack {', '.join(sorted(missing))}", "ingest again into a new --index")
     settings = IndexSettings(**{name: values[name] for name in known})
     numbers = (settings.dim, settings.stored_dim, settings.pool)
     valid = settings.codec in CODECS and all(isinstance(number, int) and number > 0 for number in numbers)
     if not (valid and all(isinstance(getattr(settings, name), str) for name in _TEXTS)):
-        raise StoreError(path, "its settings are damaged", "ingest again into a new --index")
+        raise StoreError(index, "its settings are damaged", "ingest again into a new --index")
     return settings

@@ -26,18 +26,20 @@ from numpy.typing import NDArray
 from colret.packing import pack_signs, unpack_nibbles
 from colret.page_table import PageTable
 from colret.pooling import block_means
+from colret.remote_folder import RemoteFolder
 from colret.scoring import float_vectors, hamming_maxsim, maxsim
+from colret.shared_segments import DRAFT as _DRAFT
+from colret.shared_segments import FOLDER as FOLDER
+from colret.shared_segments import fetch_segments, publish_segments
 from colret.store import PageStore
 from colret.types import Float32, Int64, Multivectors
 
 Kind = Literal["bits", "sketch"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-FOLDER: Final = "signatures"
 SKETCH_BLOCKS: Final = 32
 MANY_SEGMENTS: Final = 8  # after which they are merged
 
-_DRAFT = ".draft-"
 _DRAFT_SECONDS = 3600  # after which nobody is writing it any more
 _UNUSABLE = (
     OSError,
@@ -128,6 +130,9 @@ def _key(kind: Kind) -> tuple[str, Kind]:
 def _open(store: PageStore, kind: Kind, on_progress: Callable[[int, int], None]) -> Signatures:
     table = store.page_table()
     found = Signatures(kind, table, _load_all(store, kind))
+    if len(found.missing()) and isinstance(store.folder, RemoteFolder):
+        fetch_segments(store.folder, store.side_files / FOLDER, kind)
+        found = Signatures(kind, table, _load_all(store, kind))
     missing = found.missing()
     if not len(missing):
         return found
@@ -140,7 +145,7 @@ def merge_segments(store: PageStore, kind: Kind) -> None:
 
     What cannot be read, and drafts that a killed process left, are deleted.
     """
-    folder = store.path / FOLDER
+    folder = store.side_files / FOLDER
     found = open_signatures(store, kind)
     readable = {segment.folder for segment in _load_all(store, kind)}
     drafts = [draft for draft in folder.glob(f"{_DRAFT}*") if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS]
@@ -148,12 +153,21 @@ def merge_segments(store: PageStore, kind: Kind) -> None:
         _delete(each)
     everything = np.arange(store.n_pages())
     if len(found.segments) <= MANY_SEGMENTS and found.n_dead() <= len(everything) // 2:
+        _publish(store, kind, found.segments)
         return
     merged = _write(store, kind, everything, lambda: map(found.take, _chunks(everything)))
     for segment in found.segments:
         if merged.folder and segment.folder and segment.folder != merged.folder:
             _delete(segment.folder)  # readers keep what they have mapped
     store.forget(_key(kind))
+    _publish(store, kind, [merged])
+
+
+def _publish(store: PageStore, kind: Kind, segments: Sequence[Segment]) -> None:
+    """Let other machines have them, if the index is in an object store and they are all on disk."""
+    names = [segment.folder.name for segment in segments if segment.folder]
+    if isinstance(store.folder, RemoteFolder) and len(names) == len(segments):
+        publish_segments(store.folder, store.side_files / FOLDER, kind, names)
 
 
 def signature(pages: Multivectors, kind: Kind) -> Multivectors:
@@ -206,7 +220,10 @@ def _chunks(places: Int64) -> Iterator[Int64]:
 
 def is_used(store: PageStore, kind: Kind) -> bool:
     """Tell whether signatures of this kind have been made for an index."""
-    return any((store.path / FOLDER).glob(f"{kind}-*"))
+    names = [path.name for path in (store.side_files / FOLDER).glob(f"{kind}-*")]
+    if isinstance(store.folder, RemoteFolder):
+        names += [path.split("/")[1] for path in store.folder.sizes(FOLDER)]
+    return any(name.startswith(f"{kind}-") for name in names)
 
 
 def _delete(path: Path) -> None:
@@ -221,7 +238,7 @@ def _delete(path: Path) -> None:
 
 def _load_all(store: PageStore, kind: Kind) -> list[Segment]:
     segments = []
-    for each in sorted((store.path / FOLDER).glob(f"{kind}-*")):
+    for each in sorted((store.side_files / FOLDER).glob(f"{kind}-*")):
         # Damaged, of another version, or merged away a moment ago: its pages are missing then.
         with suppress(*_UNUSABLE):
             segments.append(_load(store, kind, each))
@@ -247,7 +264,7 @@ def _load(store: PageStore, kind: Kind, folder: Path) -> Segment:
 def _write(store: PageStore, kind: Kind, places: Int64, blocks: Callable[[], Iterable[Multivectors]]) -> Segment:
     """Write a segment under the name of what it holds, or keep it in memory if the folder refuses."""
     table, dim = store.page_table(), store.settings.stored_dim
-    row_ids, folder = table.row_ids[places], store.path / FOLDER
+    row_ids, folder = table.row_ids[places], store.side_files / FOLDER
     offsets = np.zeros(len(row_ids) + 1, np.int64)
     np.cumsum(n_signature_vectors(table.n_vectors[places], kind), out=offsets[1:])
     draft, final = folder / f"{_DRAFT}{uuid.uuid4().hex}", folder / _name(store, kind, row_ids, offsets)

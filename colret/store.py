@@ -11,6 +11,8 @@ when an index is made.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colret.codecs import decode
+from colret.cache_folder import most_bytes
+from colret.codecs import bytes_per_vector, decode
 from colret.column_indexes import (
     AnnSettings,
     ColumnIndex,
@@ -35,18 +38,22 @@ from colret.column_indexes import (
     put_note,
     text_rows,
 )
-from colret.compaction import bytes_below, compact_if_due, dead_bytes
+from colret.compaction import compact_if_due, dead_bytes
 from colret.database import (
     StaleReadError,
     Tables,
     create_tables,
     exclusive,
     explained,
+    folder_at,
     is_index,
     open_tables,
     written,
 )
 from colret.errors import StoreError
+from colret.index_folder import IndexFolder
+from colret.location import Location, StrPath
+from colret.page_cache import PageCache
 from colret.page_table import COLUMNS, PageTable
 from colret.schema import (
     DOCUMENTS_SCHEMA,
@@ -72,10 +79,8 @@ from colret.types import (
 )
 
 # Unindexed pages that are put up with. Each makes a text query 0.2 ms slower; building the text
-# index takes 0.2 ms a page, so what makes it due took several times longer to ingest. Among
-# 10,000 single vectors the nearest are found in 5 ms without an index.
+# index takes 0.2 ms a page, so what makes it due took several times longer to ingest.
 TEXT_LAG, TEXT_LAG_SHARE = 64, 1 / 200
-ANN_LAG, ANN_LAG_SHARE = 10_000, 1 / 8
 
 _KEY_CHUNK = 500  # ids in one SQL list
 _PROJECTION = "projection"  # its name in ``arrays``
@@ -84,41 +89,63 @@ _PROJECTION = "projection"  # its name in ``arrays``
 class PageStore:
     """An open index. Reads see the moment of the last ``refresh``; write under ``writing``."""
 
-    def __init__(self, path: Path, tables: Tables) -> None:
-        self.path = path
+    def __init__(self, folder: IndexFolder, tables: Tables) -> None:
+        self.location = folder.location
+        self.folder = folder
         self.settings = tables.settings
         self._pages = tables.pages
         self._documents = tables.documents
         self._arrays = tables.arrays
         self._projection: Float32 | None = None
+        remote = self.location.folder is None
+        self._copies = PageCache(self.side_files, most_bytes()) if remote else None
+        self._refreshed_at = -math.inf
         # As of the last refresh:
         self._visible: set[str] | None = None  # documents whose pages may be seen
         self._table: PageTable | None = None
         self._derived: dict[Hashable, Any] = {}
 
     @classmethod
-    def create(cls, path: Path, settings: IndexSettings) -> PageStore:
-        """Make an empty index at ``path``, finishing one whose making was interrupted.
+    def create(cls, place: Location | StrPath, settings: IndexSettings) -> PageStore:
+        """Make an empty index in a folder or an object store, finishing one whose making was interrupted.
 
         Raises:
             StoreError: If there is an index already, tables of somebody else's lie there, or the
-                folder cannot be written.
+                place cannot be written.
         """
-        return cls(path, create_tables(path, settings))
+        folder = folder_at(Location.of(place))
+        return cls(folder, create_tables(folder, settings))
 
     @classmethod
-    def open(cls, path: Path) -> PageStore:
-        """Open the index at ``path``.
+    def open(cls, place: Location | StrPath) -> PageStore:
+        """Open the index in a folder or an object store.
 
         Raises:
             StoreError: If there is none, or another format version wrote it.
         """
-        return cls(path, open_tables(path))
+        folder = folder_at(Location.of(place))
+        return cls(folder, open_tables(folder))
 
     @staticmethod
-    def exists(path: Path) -> bool:
-        """Tell whether there is a finished index at ``path``."""
-        return is_index(path)
+    def exists(place: Location | StrPath) -> bool:
+        """Tell whether there is a finished index in a folder or an object store."""
+        return is_index(folder_at(Location.of(place)))
+
+    @property
+    def path(self) -> Path:
+        """The folder that it is in.
+
+        Raises:
+            StoreError: If it is in an object store.
+        """
+        if self.location.folder is None:
+            raise StoreError(self.location, "is no folder of this machine", "copy the index into one first")
+        return self.location.folder
+
+    @property
+    def side_files(self) -> Path:
+        """The folder of this machine for what is made from the index: its own, or one of copies."""
+        return self.folder.side_files(self.settings.created)
 
     def check_encoder(self, encoder: EncoderInfo) -> None:
         """Refuse an encoder that did not make this index: its scores would mean nothing.
@@ -130,7 +157,7 @@ class PageStore:
             mine, other = getattr(self.settings, name), getattr(encoder, name)
             if mine != other:
                 problem = f"was made by {self.settings.model} ({name} {mine}), not {encoder.name} ({name} {other})"
-                raise StoreError(self.path, problem, "leave --model out, or ingest into a new --index")
+                raise StoreError(self.location, problem, "leave --model out, or ingest into a new --index")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -139,13 +166,22 @@ class PageStore:
         Raises:
             StoreError: If another process is writing.
         """
-        with exclusive(self.path):
+        with exclusive(self.folder):
             self.refresh()
             yield
 
-    def refresh(self) -> None:
-        """See what has been committed until now."""
-        with explained(self.path):
+    def refresh(self, *, within: float = 0.0) -> None:
+        """See what has been committed until now.
+
+        Args:
+            within: In an object store, where each look takes a round trip, do without it if the
+                last one was at most so many seconds ago.
+        """
+        now = time.monotonic()
+        if self._copies is not None and now - self._refreshed_at < within:
+            return
+        self._refreshed_at = now
+        with explained(self.location):
             before = self._versions()
             self._documents.checkout_latest()  # before the pages: see the module's docstring
             self._pages.checkout_latest()
@@ -161,7 +197,7 @@ class PageStore:
             return
         table = page_rows(rows, self.settings)
         self._forget()
-        with written(self.path):
+        with written(self.folder):
             self._pages.add(table)
 
     def put_projection(self, matrix: Float32) -> None:
@@ -172,7 +208,7 @@ class PageStore:
         """
         if matrix.shape != (self.settings.dim, self.settings.stored_dim):
             raise ValueError(f"a projection of this index is {self.settings.dim} x {self.settings.stored_dim}")
-        with written(self.path):
+        with written(self.folder):
             self._arrays.add(array_rows(_PROJECTION, matrix))
 
     def put_documents(self, records: Sequence[DocumentRecord]) -> None:
@@ -181,7 +217,7 @@ class PageStore:
             return
         rows = pa.Table.from_pylist([document_row(record) for record in records], schema=DOCUMENTS_SCHEMA)
         self._forget()
-        with written(self.path):
+        with written(self.folder):
             merge = self._documents.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
             merge.use_index(False).execute(rows)  # with a scalar index, concurrent merges can double keys
 
@@ -189,30 +225,44 @@ class PageStore:
         """Delete documents with all their pages: their records first, so that no half of one is seen."""
         self._forget()
         for table in (self._documents, self._pages):
-            with written(self.path):  # each for itself: no power cut may keep a record and take its pages
+            with written(self.folder):  # each for itself: no power cut may keep a record and take its pages
                 for chunk in _chunks(doc_ids):
                     table.delete(_in("doc_id", chunk))
 
     def remove_orphans(self) -> int:
         """Delete pages that no commit record covers: what a killed ingest left. Return their number."""
         visible = self._visible_documents()
-        with explained(self.path):
+        with explained(self.location):
+            self.folder.check_writer()
             orphans = [doc_id for doc_id in _column(self._pages, "doc_id") if doc_id not in visible]
             for chunk in _chunks(sorted(set(orphans))):
                 self._pages.delete(_in("doc_id", chunk))
-            return len(orphans)
+        return len(orphans) + (0 if self.folder.is_private else self._remove_doubles())
+
+    def _remove_doubles(self) -> int:
+        """Delete pages that a writer added after it had lost its lease, and another too. Return their number."""
+        with explained(self.location):
+            rows = self._pages.search().select(["doc_id"]).with_row_id(True).to_arrow()
+            seen = set(self.page_table().row_ids.tolist())
+            doubles = sorted(set(rows["_rowid"].to_pylist()) - seen)
+            for start in range(0, len(doubles), _KEY_CHUNK):
+                self._pages.delete(f"_rowid IN ({', '.join(map(str, doubles[start : start + _KEY_CHUNK]))})")
+        if doubles:
+            self._forget()
+        return len(doubles)
 
     def compact(self) -> None:
         """Merge small files and delete dead ones, where there are enough of either."""
-        with explained(self.path):
-            if compact_if_due(self.path, self._pages, self._documents, self.settings):
+        with explained(self.location):
+            self.folder.check_writer()
+            if compact_if_due(self.folder, self._pages, self._documents, self.settings):
                 self._forget()
 
     # Reading
 
     def documents(self) -> list[DocumentRecord]:
         """Return every document's record, ordered by first path."""
-        with explained(self.path):
+        with explained(self.location):
             rows = self._documents.to_arrow().to_pylist()
         records = [document_record(row) for row in rows]
         return sorted(records, key=lambda record: (record.files[0].path if record.files else "", record.doc_id))
@@ -220,7 +270,7 @@ class PageStore:
     def projection(self) -> Float32 | None:
         """Return the (D, d) float32 matrix that vectors are projected with; None if there is none, or none yet."""
         if self.settings.projected and self._projection is None:
-            with explained(self.path):
+            with explained(self.location):
                 self._arrays.checkout_latest()
                 self._projection = read_array(self._arrays.to_arrow(), _PROJECTION)
         return self._projection
@@ -229,7 +279,7 @@ class PageStore:
         """Return the visible pages."""
         if self._table is None:
             visible = self._visible_documents()
-            with explained(self.path):
+            with explained(self.location):
                 rows = self._pages.search().select(list(COLUMNS)).with_row_id(True).to_arrow()
             self._table = PageTable.from_arrow(rows, visible)
         return self._table
@@ -244,6 +294,11 @@ class PageStore:
         """Have ``derived`` compute ``key`` again."""
         self._derived.pop(key, None)
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """Of the documents and of the pages, as they are seen: another after each commit."""
+        return self._versions()
+
     def n_pages(self) -> int:
         """Return N, the number of visible pages."""
         return len(self.page_table())
@@ -255,12 +310,10 @@ class PageStore:
     def vectors(self, places: Int64) -> Multivectors:
         """Return the stored vectors of the pages at ``places`` of the page table, in that order."""
         table = self.page_table()
-        with explained(self.path):
-            codes = self._pages.fetch_blobs("codes", table.row_ids[places].tolist())
-        _, offsets, values = codes.buffers()
-        ends = np.frombuffer(offsets, np.int64)[codes.offset : codes.offset + len(codes) + 1]
-        flat = np.frombuffer(values, np.uint8)[ends[0] : ends[-1]]
-        return decode(flat, np.diff(ends), table.scales[places], self.settings.stored_dim, self.settings.codec)
+        row_ids = table.row_ids[places]
+        sizes = table.n_vectors[places] * bytes_per_vector(self.settings.stored_dim, self.settings.codec)
+        flat = self._copies.read(row_ids, sizes, self._fetch) if self._copies else self._fetch(row_ids)
+        return decode(flat, sizes, table.scales[places], self.settings.stored_dim, self.settings.codec)
 
     def singles(self, places: Int64) -> Float32:
         """Return the single vectors of the pages at ``places``, (len(places), d) float32, in that order."""
@@ -285,17 +338,17 @@ class PageStore:
     def details(self, row_ids: Sequence[int]) -> list[PageDetails]:
         """Return what is known of pages besides their vectors, in the order of ``row_ids``."""
         columns = ["doc_id", "number", "width", "height", "text", "word_boxes", "boxes"]
-        with explained(self.path):
+        with explained(self.location):
             table = self._pages.take_row_ids(list(row_ids)).select(columns).with_row_id().to_arrow()
         by_id = {row["_rowid"]: page_details(row) for row in table.to_pylist()}
         if missing := set(row_ids) - by_id.keys():
-            raise StoreError(self.path, f"{len(missing)} of the pages are gone", "search again")
+            raise StoreError(self.location, f"{len(missing)} of the pages are gone", "search again")
         return [by_id[row_id] for row_id in row_ids]
 
     def paths(self, doc_ids: Sequence[str]) -> dict[str, list[str]]:
         """Return the paths that hold each document."""
         found: dict[str, list[str]] = {}
-        with explained(self.path):
+        with explained(self.location):
             for chunk in _chunks(sorted(set(doc_ids))):
                 rows = self._documents.search().where(_in("doc_id", chunk)).select(["doc_id", "files"]).to_arrow()
                 found |= {row["doc_id"]: [file["path"] for file in row["files"]] for row in rows.to_pylist()}
@@ -305,9 +358,9 @@ class PageStore:
         """Count what the index holds and the bytes it takes on disk."""
         records = self.documents()
         done = {record.doc_id for record in records if record.status == "done"}
-        with explained(self.path):
+        with explained(self.location):
             table = self._pages.search().select(["doc_id", "n_vectors"]).to_arrow()
-            n_dead = dead_bytes(self.path, self._pages, self._documents, self.settings)
+            n_dead = dead_bytes(self.folder, self._pages, self._documents, self.settings)
         sizes = [n for doc_id, n in zip(*map(pa.ChunkedArray.to_pylist, table.columns), strict=True) if doc_id in done]
         return IndexInfo(
             settings=self.settings,
@@ -317,7 +370,7 @@ class PageStore:
             n_blank=sum(record.n_blank for record in records if record.doc_id in done),
             n_skipped_pages=sum(len(record.skipped) for record in records if record.doc_id in done),
             n_vectors=sum(sizes),
-            bytes_on_disk=bytes_below(self.path),
+            bytes_on_disk=self.folder.n_bytes(),
             dead_bytes=n_dead,
         )
 
@@ -365,7 +418,7 @@ class PageStore:
 
     def places_with_term(self, term: str) -> Int64:
         """Return the places of all visible pages that have a term, ascending."""
-        with explained(self.path):
+        with explained(self.location):
             if "terms" in self.column_indexes():
                 rows = text_rows(self._pages, "terms", [term], max(self._pages.count_rows(), 1), select=[])
             else:  # before the first ingest is done
@@ -376,14 +429,14 @@ class PageStore:
 
     def column_indexes(self) -> dict[str, ColumnIndex]:
         """Return LanceDB's indexes over the pages, by column: ``single`` and ``terms`` may have one."""
-        with explained(self.path):
+        with explained(self.location):
             return column_indexes(self._pages)
 
     def ann_settings(self) -> AnnSettings | None:
         """Return how the ANN index over single vectors is asked; None if there is none."""
 
         def read() -> AnnSettings | None:
-            with explained(self.path):
+            with explained(self.location):
                 return get_ann_settings(self._pages, "single")
 
         settings: AnnSettings | None = self.derived("ann", read)
@@ -392,60 +445,68 @@ class PageStore:
     def build_ann_index(self, settings: AnnSettings) -> None:
         """Index the single vectors, in place of an ANN index that is there; under ``writing``."""
         self._forget()
-        with explained(self.path):
+        with explained(self.location):
+            self.folder.check_writer()
             build_ann_index(self._pages, "single", settings)
 
     def put_ann_settings(self, settings: AnnSettings) -> None:
         """Change how the ANN index is asked; under ``writing``."""
         self._forget()
-        with explained(self.path):
+        with explained(self.location):
+            self.folder.check_writer()
             put_ann_settings(self._pages, "single", settings)
 
     def note(self, key: str) -> Any:
         """Return what JSON can hold and is kept with the index under ``key``; None if nothing is."""
-        with explained(self.path):
+        with explained(self.location):
             return get_note(self._pages, "page_id", key)
 
     def put_note(self, key: str, value: Any) -> None:
         """Keep what JSON can hold with the index, in place of what it held under ``key``; under ``writing``."""
         self._forget()
-        with written(self.path):
+        with written(self.folder):
             put_note(self._pages, "page_id", key, value)
 
     def build_text_index(self) -> None:
         """Index the pages' terms, in place of a text index that is there; under ``writing``."""
-        with explained(self.path):
+        with explained(self.location):
+            self.folder.check_writer()
             build_text_index(self._pages, "terms")
 
     def drop_index(self, column: str) -> None:
         """Drop the index over a column; under ``writing``."""
         self._forget()
-        with explained(self.path):
+        with explained(self.location):
+            self.folder.check_writer()
             drop_index(self._pages, column)
 
     def update_indexes(self) -> None:
-        """Make the text index, and build indexes anew that many pages are missing in; under ``writing``.
+        """Make the text index, or make it anew if many pages are missing in it; under ``writing``.
 
         LanceDB adds rows to an index only while it compacts, which rewrites every page.
         """
         if not self._pages.count_rows():
             return
-        found = self.column_indexes()
-        text = found.get("terms")
+        text = self.column_indexes().get("terms")
         if text is None or text.n_unindexed > TEXT_LAG + text.n_indexed * TEXT_LAG_SHARE:
             self.build_text_index()
-        ann = self.ann_settings()
-        if ann and found["single"].n_unindexed > ANN_LAG + found["single"].n_indexed * ANN_LAG_SHARE:
-            self.build_ann_index(ann)
+
+    def _fetch(self, row_ids: Int64) -> NDArray[np.uint8]:
+        """Return the codes of pages, one after another, as the database has them."""
+        with explained(self.location):
+            codes = self._pages.fetch_blobs("codes", row_ids.tolist())
+        _, offsets, values = codes.buffers()
+        ends = np.frombuffer(offsets, np.int64)[codes.offset : codes.offset + len(codes) + 1]
+        return np.frombuffer(values, np.uint8)[ends[0] : ends[-1]]
 
     def _column_at(self, column: str, places: Int64) -> pa.Array:
         """Return a column of the pages at ``places``, in that order."""
         row_ids = self.page_table().row_ids[places]
-        with explained(self.path):
+        with explained(self.location):
             rows = self._pages.take_row_ids(row_ids.tolist()).select([column]).with_row_id().to_arrow()
         found = rows["_rowid"].to_numpy().astype(np.int64)  # in the table's order, not that of the request
         if len(found) != len(row_ids):
-            raise StaleReadError(self.path, "pages are gone", "search again")
+            raise StaleReadError(self.location, "pages are gone", "search again")
         order = np.argsort(found)
         return rows[column].combine_chunks().take(order[np.searchsorted(found, row_ids, sorter=order)])
 
@@ -456,7 +517,7 @@ class PageStore:
         visible = self._visible_documents()
         hidden: set[str] = set()
         while True:
-            with explained(self.path):
+            with explained(self.location):
                 rows = ask(f"NOT ({_in('doc_id', sorted(hidden))})" if hidden else None)
             found = sorted(zip(keys(rows), _candidates(rows), strict=True))
             unseen = {candidate.ref.doc_id for _, candidate in found} - visible
@@ -475,7 +536,7 @@ class PageStore:
 
     def _visible_documents(self) -> set[str]:
         if self._visible is None:
-            with explained(self.path):
+            with explained(self.location):
                 self._visible = set(_column(self._documents, "doc_id", where="status = 'done'"))
         return self._visible
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,6 +11,7 @@ from colret_cli.options import check_model_name, load_encoder_of, open_store, us
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
+    from colret.location import Location
     from colret.store import PageStore
     from colret.types import Codec, IndexSettings
 
@@ -24,9 +25,16 @@ class Storage(NamedTuple):
 
 
 def open_or_create(
-    index_path: Path, storage: Storage, options: dict[str, Any], wait: float
+    index_path: Location,
+    storage: Storage,
+    options: dict[str, Any],
+    wait: float,
+    load: Callable[..., Encoder] | None = None,
 ) -> tuple[PageStore, Encoder]:
-    """Open the index with its own encoder, or make one for the encoder that was asked for."""
+    """Open the index with its own encoder, or make one for the encoder that was asked for.
+
+    Where that runs on other machines, ``load`` loads it there.
+    """
     from colret.encoders import choose_model, load_encoder
     from colret.errors import StoreError
     from colret.index_encoder import EncoderWhenNeeded
@@ -43,20 +51,20 @@ def open_or_create(
             remedy = "leave it out, or ingest into a new --index"
             raise StoreError(index_path, "was made without --image-tokens-only", remedy)
         if options["model"] or options["revision"]:  # insisted on, so checked even if nothing is new
-            return store, load_encoder_of(store, **options)
-        return store, EncoderWhenNeeded(lambda: load_encoder_of(store, **options))
+            return store, load_encoder_of(store, load=load, **options)
+        return store, EncoderWhenNeeded(lambda: load_encoder_of(store, load=load, **options))
     if options["model"] is None:
         options["model"], why = choose_model()
         click.echo(f"model: {options['model']} ({why}; --model chooses another)", err=True)
     name = options.pop("model")
-    encoder = usage_errors(lambda: load_encoder(name, **options))
+    encoder = usage_errors(lambda: (load or load_encoder)(name, **options))
     settings = usage_errors(lambda: settings_for(encoder.info, storage.codec, dim=storage.dim, pool=storage.pool or 1))
     store = when_free(lambda: _create(index_path, settings), wait)
     _check_storage(store, storage)
     return store, encoder
 
 
-def _create(path: Path, settings: IndexSettings) -> PageStore:
+def _create(path: Location, settings: IndexSettings) -> PageStore:
     """Make the index; open it if another process has made it while the model was loaded."""
     from colret.store import PageStore
 
@@ -72,4 +80,4 @@ def _check_storage(store: PageStore, storage: Storage) -> None:
     for name, wanted in storage._asdict().items():
         if wanted not in (None, stored[name]):
             remedy = f"leave --{name} out, or ingest into a new --index"
-            raise StoreError(store.path, f"was made with --{name} {stored[name]}, not {wanted}", remedy)
+            raise StoreError(store.location, f"was made with --{name} {stored[name]}, not {wanted}", remedy)

@@ -14,17 +14,44 @@ from click.shell_completion import CompletionItem
 Result = TypeVar("Result")
 
 _RETRY_SECONDS: Final = 0.2
+_STORAGE_OPTIONS: Final = "colret.storage_options"  # in click's meta
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
+    from colret.location import Location
     from colret.store import PageStore
 
 
-def _index_folder(ctx: click.Context, parameter: click.Parameter, value: str) -> Path:
-    """Return the folder that ``--index`` names; an empty name would be the working folder."""
-    if not value.strip() or "://" in value:
+def index_location(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Location | None:
+    """Return what ``--index`` names, None if nothing; an empty name would be the working folder."""
+    from colret.errors import StoreError
+    from colret.location import Location
+
+    if value is None:
+        return None
+    if not value.strip():
         raise click.BadParameter("name a folder", ctx, parameter)
-    return Path(value).expanduser() if value.startswith("~/") else Path(value)
+    try:
+        return Location.of(Path(value).expanduser() if value.startswith("~/") else value, storage_options(ctx))
+    except StoreError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+
+
+def _keep_storage_options(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+    """Keep the options for whatever opens an object store. A message quotes no value: it may be a secret."""
+    options = {}
+    for value in values:
+        name, equals, content = value.partition("=")
+        if not (equals and name.strip() and content):
+            raise click.BadParameter("each is KEY=VALUE, such as aws_region=eu-central-1", ctx, parameter)
+        options[name.strip().lower()] = content
+    ctx.meta[_STORAGE_OPTIONS] = options
+
+
+def storage_options(ctx: click.Context) -> dict[str, str]:
+    """Return what ``--storage-option`` says, of a command that has it."""
+    options: dict[str, str] = ctx.meta.get(_STORAGE_OPTIONS, {})
+    return options
 
 
 def complete_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -38,17 +65,32 @@ def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--index``."""
+    """Add ``--index`` and ``--storage-option``."""
     return click.option(
         "--index",
         "index_path",
-        callback=_index_folder,
+        callback=index_location,
         default=".colret",
         envvar="COLRET_INDEX",
         show_default=True,
         show_envvar=True,
         shell_complete=complete_folders,
-        help="Folder of the index.",
+        help="Folder of the index, or its address: s3://BUCKET/PREFIX, gs://, az://.",
+    )(storage_option(command))
+
+
+def storage_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--storage-option``, for what is in object stores."""
+    return click.option(
+        "--storage-option",
+        multiple=True,
+        is_eager=True,  # --index needs them
+        expose_value=False,
+        callback=_keep_storage_options,
+        envvar="COLRET_STORAGE_OPTION",
+        metavar="KEY=VALUE",
+        help="How an object store is reached, such as aws_endpoint=URL; again for each. Credentials are better "
+        "left to the environment.",
     )(command)
 
 
@@ -100,7 +142,7 @@ def when_free(action: Callable[[], Result], seconds: float) -> Result:
     Raises:
         BusyError: If the other still does then.
     """
-    from colret.database import BusyError
+    from colret.errors import BusyError
 
     deadline = time.monotonic() + seconds
     waiting = False
@@ -116,11 +158,11 @@ def when_free(action: Callable[[], Result], seconds: float) -> Result:
             time.sleep(_RETRY_SECONDS)
 
 
-def open_store(path: Path) -> PageStore:
+def open_store(index: Location) -> PageStore:
     """Open the index that ``--index`` names."""
     from colret.store import PageStore
 
-    return PageStore.open(path)
+    return PageStore.open(index)
 
 
 def load_encoder_of(

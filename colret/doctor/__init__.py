@@ -7,7 +7,6 @@ A check that depends on a failed one is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from colret.doctor.checks import Check
 from colret.doctor.index import check_folder, check_match, open_index
@@ -15,13 +14,19 @@ from colret.doctor.machine import check_device, check_poppler, check_torch, chec
 from colret.doctor.model import check_batches, check_maxsim, check_model
 from colret.encoders import choose_model, pinned_revision
 from colret.encoders.catalogue import SHORTCUTS
+from colret.location import Location, StrPath
 from colret.store import PageStore
 
 __all__ = ["Check", "examine"]
 
 
 def examine(
-    model: str | None, index: Path, *, revision: str | None = None, device: str = "auto", dtype: str = "auto"
+    model: str | None,
+    index: Location | StrPath,
+    *,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
 ) -> Iterator[Check]:
     """Check this machine, a model and an index; yield what each check found.
 
@@ -32,6 +37,7 @@ def examine(
         device: As for ``load_encoder``.
         dtype: As for ``load_encoder``.
     """
+    index = Location.of(index)
     yield check_versions()
     yield check_poppler()
     yield check_folder(index)

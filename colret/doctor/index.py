@@ -8,23 +8,25 @@ from pathlib import Path
 
 from colret.doctor.checks import Check, failed
 from colret.errors import StoreError
+from colret.location import Location, StrPath
+from colret.remote_folder import RemoteFolder
 from colret.store import PageStore
 from colret.types import EncoderInfo
 
 _FULL, _LOW = 100e6, 1e9  # bytes left: of no use, and enough for some thousand pages
 
 
-def open_index(path: Path) -> tuple[PageStore | None, Check]:
-    """Open the index at ``path`` if there is one, and say what it is."""
+def open_index(place: Location) -> tuple[PageStore | None, Check]:
+    """Open the index at a place if there is one, and say what it is."""
     try:
-        if not PageStore.exists(path):
-            return None, Check("index", "ok", f"none at {path} yet")
-        store = PageStore.open(path)
+        if not PageStore.exists(place):
+            return None, Check("index", "ok", f"none at {place} yet")
+        store = PageStore.open(place)
         info = store.info()
     except StoreError as error:
         return None, failed("index", error)
     settings = store.settings
-    found = f"{path}: format {settings.format_version}, {info.n_pages:,} pages of {settings.model}, {settings.codec}"
+    found = f"{place}: format {settings.format_version}, {info.n_pages:,} pages of {settings.model}, {settings.codec}"
     return store, Check("index", "ok", found)
 
 
@@ -37,9 +39,12 @@ def check_match(store: PageStore, encoder: EncoderInfo, opened: Check) -> Check:
     return opened._replace(found=f"{opened.found}; made by this very model")
 
 
-def check_folder(path: Path) -> Check:
+def check_folder(place: Location | StrPath) -> Check:
     """Write into the folders of the index, or where it will be made, and see how much room there is."""
-    folders = _folders(path)
+    location = Location.of(place)
+    if location.folder is None:
+        return _check_objects(location)
+    folders = _folders(location.folder)
     for folder in folders:
         try:
             with tempfile.TemporaryFile(dir=folder):
@@ -54,6 +59,15 @@ def check_folder(path: Path) -> Check:
             "folder", "error" if free < _FULL else "warning", found, "free some space, or choose another --index"
         )
     return Check("folder", "ok", found)
+
+
+def _check_objects(place: Location) -> Check:
+    """Write an object where the index is, or will be."""
+    try:
+        RemoteFolder(place).check_writable()
+    except StoreError as error:
+        return failed("folder", error)
+    return Check("folder", "ok", f"{place}: writable")
 
 
 def _folders(path: Path) -> list[Path]:

@@ -1,0 +1,49 @@
+"""Where this machine keeps copies of what is in object stores. All of it may be deleted at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from colret.errors import ColretError
+
+FOLDER: Final = "COLRET_CACHE"
+"""The variable that names another folder."""
+
+BYTES: Final = "COLRET_CACHE_BYTES"
+"""The variable that says how large the copies of pages' vectors may grow together."""
+
+DEFAULT_BYTES: Final = 4_000_000_000
+
+
+def cache_root() -> Path:
+    """Return the folder of all copies, which may not be there yet."""
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    if os.name == "nt":
+        base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "colret"
+
+
+def cache_of(address: str, created: str) -> Path:
+    """Return the folder for copies of the index that is at an address and was created then."""
+    return cache_root() / hashlib.sha256(f"{address}\n{created}".encode()).hexdigest()[:24]
+
+
+def most_bytes() -> int:
+    """Return how large the copies of pages' vectors may grow.
+
+    Raises:
+        ColretError: If the variable is no number.
+    """
+    value = os.environ.get(BYTES) or str(DEFAULT_BYTES)
+    if not value.isdecimal():
+        raise ColretError(BYTES, "is not a number of bytes", f"set it to one, such as {DEFAULT_BYTES}")
+    return int(value)
