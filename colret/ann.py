@@ -1,4 +1,4 @@
-"""Building the ANN index over single vectors, and judging it against the flat search.
+"""The ANN index over single vectors: built in place, kept up with the pages, judged against the flat search.
 
 LanceDB's flat search is exact and takes half a microsecond a page (D = 384), so an index pays
 from some ten thousand pages on. Measured with 58 real questions over 100,000 vectors, each the
@@ -16,8 +16,10 @@ ivf_pq   64, 4          4 MB            .850   .931        15 ms          32 ms
 hnsw_sq  1, 2           59 MB           .997      1         9 ms          25 ms
 ======== ============== ======= ============ ====== ============ ==============
 
-They were built in 7 s (``ivf_flat``, ``ivf_rq``), 10 s, 47 s (``ivf_pq``) and 72 s of CPU time.
 So vectors as they are (``ivf_flat``) win wherever they fit into memory.
+
+Pages that are added later are compared one by one until compaction takes them into the index, or
+there are so many that it is built anew. LanceDB has no other way to add them: see ``docs/search.md``.
 """
 
 from __future__ import annotations
@@ -25,14 +27,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-
+from colret.ann_recall import Recall, corpus_queries, cutoffs, flat_search, measure, recall_with
 from colret.column_indexes import AnnKind, AnnSettings
 from colret.errors import StoreError
-from colret.scoring import float_vectors, mean_direction
 from colret.store import PageStore
 from colret.types import Float32
 
@@ -43,36 +44,40 @@ GOOD_RECALL: Final = 0.99
 """What settings are chosen for."""
 
 MOST_REFINE: Final = 1000
-CUTOFFS: Final = (100, 500)
-"""Numbers of candidates that recall is measured at."""
+SAMPLE: Final = 128  # queries
 
-SAMPLE: Final = 64  # queries
+LAG, LAG_SHARE = 10_000, 1 / 16
+"""Pages outside of the index that are put up with: 10,000 make a query 10 ms of CPU slower."""
+
+OUTGROWN: Final = 1.5
+"""Times as many partitions as would suit, or as few, that are put up with: 2.25 times the pages."""
 
 _MEMORY_BYTES = 4e9  # of single vectors, above which an index keeps a bit a dimension instead
 _PQ_ROWS = 256  # codewords are trained from as many rows; LanceDB would index nothing of fewer
 _REFINES = (1, 2, 4, 8, 16)
-_RUN = (8, 24)  # consecutive vectors of a page that make a query
-_BLOCK_PAGES = 16
+_NOTE = "colret:ann-report"
 
 
-class Recall(NamedTuple):
-    """What an index keeps of the flat search's pages, and what each takes."""
+class AnnRequest(NamedTuple):
+    """What was asked of an ANN index; None leaves it to be chosen, each time that it is built."""
 
-    n_candidates: int
-    recall: float  # share of the flat search's pages that the index finds, mean over queries
-    flat_seconds: float  # a query, median
-    index_seconds: float
+    kind: AnnKind
+    n_partitions: int | None = None
+    n_probes: int | None = None
+    refine: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AnnReport:
-    """An ANN index that was built, and how good it is."""
+    """An ANN index that was built, and how good it was then."""
 
     settings: AnnSettings
     n_pages: int
     n_bytes: int
     build_seconds: float
     n_queries: int  # that recall was measured with; others chose the settings
+    made_of: str  # where they come from
+    created: str  # ISO 8601, UTC
     recalls: tuple[Recall, ...]
 
 
@@ -81,6 +86,11 @@ def choose_kind(n_pages: int, dim: int) -> AnnKind | None:
     if n_pages < WORTH_PAGES:
         return None
     return "ivf_flat" if n_pages * dim * 4 <= _MEMORY_BYTES else "ivf_rq"
+
+
+def suitable_partitions(kind: AnnKind, n_pages: int) -> int:
+    """Return how many clusters suit so many vectors: about the square root; one for a graph over all."""
+    return 1 if kind == "hnsw_sq" else max(1, round(math.sqrt(n_pages)))
 
 
 def build(
@@ -96,14 +106,13 @@ def build(
     """Build an ANN index over single vectors, choose how it is asked, and measure its recall.
 
     Half of the queries choose what is not given, the cheapest settings whose recall is
-    ``GOOD_RECALL`` at each of ``CUTOFFS``, or else the most thorough ones; the other half
-    measure.
+    ``GOOD_RECALL`` at each of ``ann_recall.CUTOFFS``, or else the most thorough ones; the other
+    half measure. The report is kept with the index.
 
     Args:
         store: The index.
         kind: What the ANN index keeps of each vector, and how it walks them.
-        n_partitions: Clusters of vectors; by default about the square root of their number,
-            and one for ``hnsw_sq``, whose graph needs none.
+        n_partitions: Clusters of vectors; by default ``suitable_partitions``.
         n_probes: Clusters that a query looks into.
         refine: k times this many pages are scored again by their exact vectors; for
             ``ivf_flat``, which keeps those, by default not at all.
@@ -117,89 +126,125 @@ def build(
     if refine is not None and not 0 <= refine <= MOST_REFINE:
         raise ValueError(f"refine is from 0 to {MOST_REFINE:,}")
     with store.writing():
-        n_pages = store.n_pages()
-        least = _PQ_ROWS if kind == "ivf_pq" else 2
-        if n_pages < least:
-            raise StoreError(store.path, f"holds {n_pages} pages, {kind} needs {least}", "leave it without")
-        asked = corpus_queries(store, SAMPLE) if queries is None else queries
-        n_clusters = min(n_partitions or (1 if kind == "hnsw_sq" else round(math.sqrt(n_pages))), n_pages)
-        thorough = 0 if kind == "ivf_flat" else _REFINES[-1]
-        settings = AnnSettings(
-            kind, n_clusters, min(n_probes or n_clusters, n_clusters), thorough if refine is None else refine
-        )
-        on_phase(f"building {kind} with {n_clusters:,} partitions over {n_pages:,} pages")
-        started = time.perf_counter()
-        store.build_ann_index(settings)
-        seconds = time.perf_counter() - started
-        built = store.column_indexes()["single"]
-        if built.n_unindexed:
-            store.drop_index("single")
-            raise StoreError(store.path, f"{kind} left {built.n_unindexed} pages out", "choose another type")
-        on_phase(f"comparing with the flat search, {len(asked)} queries")
-        settings = _choose_settings(store, asked[::2], settings, fixed=(n_probes is not None, refine is not None))
-        store.put_ann_settings(settings)  # once, when chosen: whoever interrupts keeps the most thorough ones
-        recalls = tuple(measure(store, asked[1::2], n) for n in _cutoffs(n_pages))
-        return AnnReport(settings, n_pages, built.n_bytes, seconds, len(asked[1::2]), recalls)
+        return _build(store, AnnRequest(kind, n_partitions, n_probes, refine), queries, on_phase)
 
 
-def corpus_queries(store: PageStore, n: int, *, seed: int = 0) -> Float32:
-    """Return queries made of the index itself, (n, d) float32: means of 8 to 24 consecutive vectors of a page.
+def update(store: PageStore) -> None:
+    """Build the ANN index anew, if there is one that too many pages are missing in or that they have outgrown.
 
-    Such a mean is as far from its page's mean as a question's is, but closer to what the pages say.
+    Under ``store.writing()``, after pages were added or removed. Its recall is measured again, with
+    queries made of the pages.
     """
-    random = np.random.default_rng(seed)
-    places = random.integers(store.n_pages(), size=n)
-    runs = []
-    for start in range(0, n, _BLOCK_PAGES):
-        pages = store.vectors(places[start : start + _BLOCK_PAGES])
-        for i in range(len(pages)):
-            vectors = float_vectors(pages, i)
-            length = min(int(random.integers(_RUN[0], _RUN[1] + 1)), len(vectors))
-            first = int(random.integers(len(vectors) - length + 1))
-            runs.append(mean_direction(vectors[first : first + length]))
-    return np.stack(runs)
+    settings = store.ann_settings()
+    if settings is None or not store.n_pages():
+        return
+    request = _request(store, settings)
+    built = store.column_indexes()["single"]
+    lags = built.n_unindexed > LAG + built.n_indexed * LAG_SHARE
+    suitable = suitable_partitions(request.kind, store.n_pages())
+    ratio = suitable / settings.n_partitions
+    outgrown = request.n_partitions is None and not 1 / OUTGROWN <= ratio <= OUTGROWN
+    if (lags or outgrown) and store.n_pages() >= _least_pages(request.kind):
+        _build(store, request, None, lambda phase: None)
 
 
-def measure(store: PageStore, queries: Float32, n_candidates: int) -> Recall:
-    """Return the recall of the ANN index against the flat search, and the time of both.
+def kept_report(store: PageStore) -> AnnReport | None:
+    """Return what was measured when the ANN index was built; None if there is none, or nothing that holds for it."""
+    settings, kept = store.ann_settings(), store.note(_NOTE)
+    try:
+        values = dict(kept["report"])
+        values["settings"] = AnnSettings(**values["settings"])
+        values["recalls"] = tuple(Recall(**recall) for recall in values["recalls"])
+        report = AnnReport(**values)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return report if report.settings == settings else None
 
-    Args:
-        store: An index with an ANN index.
-        queries: Unit vectors, (n, d) float32.
-        n_candidates: Pages to ask for, C.
-    """
-    flat, flat_seconds = _ask(store, queries, n_candidates, None)
-    found, index_seconds = _ask(store, queries, n_candidates, store.ann_settings())
-    return Recall(n_candidates, _overlap(flat, found), flat_seconds, index_seconds)
+
+def _build(
+    store: PageStore, request: AnnRequest, queries: Float32 | None, on_phase: Callable[[str], None]
+) -> AnnReport:
+    n_pages, kind = store.n_pages(), request.kind
+    if n_pages < _least_pages(kind):
+        problem = f"holds {n_pages} pages, {kind} needs {_least_pages(kind)}"
+        raise StoreError(store.location, problem, "leave it without")
+    asked = corpus_queries(store, SAMPLE) if queries is None else queries
+    settings = _most_thorough(request, n_pages)
+    on_phase(f"building {kind} with {settings.n_partitions:,} partitions over {n_pages:,} pages")
+    started = time.perf_counter()
+    store.build_ann_index(settings)
+    seconds = time.perf_counter() - started
+    built = store.column_indexes()["single"]
+    if built.n_unindexed:
+        store.drop_index("single")
+        raise StoreError(store.location, f"{kind} left {built.n_unindexed} pages out", "choose another type")
+    on_phase(f"comparing with the flat search, {len(asked)} queries")
+    settings = _choose_settings(store, asked[::2], settings, request)
+    store.put_ann_settings(settings)  # once, when chosen: whoever interrupts keeps the most thorough ones
+    flat = flat_search(store, asked[1::2])
+    report = AnnReport(
+        settings=settings,
+        n_pages=n_pages,
+        n_bytes=built.n_bytes,
+        build_seconds=seconds,
+        n_queries=len(asked[1::2]),
+        made_of="made of the pages" if queries is None else "given",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        recalls=tuple(measure(store, asked[1::2], n, flat=flat) for n in cutoffs(n_pages)),
+    )
+    store.put_note(_NOTE, {"request": request._asdict(), "report": _as_note(report)})
+    return report
 
 
-def _choose_settings(
-    store: PageStore, queries: Float32, settings: AnnSettings, *, fixed: tuple[bool, bool]
-) -> AnnSettings:
+def _request(store: PageStore, settings: AnnSettings) -> AnnRequest:
+    """Return what was asked of the index; where that is not known, all but the kind is left to be chosen."""
+    try:
+        request = AnnRequest(**store.note(_NOTE)["request"])
+    except (KeyError, TypeError):
+        return AnnRequest(settings.kind)
+    return request if request.kind == settings.kind else AnnRequest(settings.kind)
+
+
+def _as_note(report: AnnReport) -> dict[str, Any]:
+    values = asdict(report)
+    return values | {
+        "settings": report.settings._asdict(),
+        "recalls": [recall._asdict() for recall in report.recalls],
+    }
+
+
+def _least_pages(kind: AnnKind) -> int:
+    return _PQ_ROWS if kind == "ivf_pq" else 2
+
+
+def _most_thorough(request: AnnRequest, n_pages: int) -> AnnSettings:
+    """Return the settings that find most, as far as they are not given."""
+    n_partitions = min(request.n_partitions or suitable_partitions(request.kind, n_pages), n_pages)
+    n_probes = min(request.n_probes or n_partitions, n_partitions)
+    thorough = 0 if request.kind == "ivf_flat" else _REFINES[-1]
+    return AnnSettings(request.kind, n_partitions, n_probes, thorough if request.refine is None else request.refine)
+
+
+def _choose_settings(store: PageStore, queries: Float32, settings: AnnSettings, request: AnnRequest) -> AnnSettings:
     """Return the cheapest settings that are good enough for the queries.
 
     Args:
         store: The index.
         queries: What is asked.
         settings: The most thorough ones.
-        fixed: Whether the number of probes and the refinement are given.
+        request: What is given.
     """
-    flat = {n: _ask(store, queries, n, None)[0] for n in _cutoffs(store.n_pages())}
+    flat = flat_search(store, queries)
 
     def good(candidate: AnnSettings) -> bool:
-        return all(_overlap(flat[n], _ask(store, queries, n, candidate)[0]) >= GOOD_RECALL for n in flat)
+        n_pages = store.n_pages()
+        return all(recall_with(store, queries, n, candidate, flat) >= GOOD_RECALL for n in cutoffs(n_pages))
 
-    probes_fixed, refine_fixed = fixed
-    if not refine_fixed and settings.refine:
+    if request.refine is None and settings.refine:
         settings = _first(good, [settings._replace(refine=refine) for refine in _REFINES])
-    if not probes_fixed:
+    if request.n_probes is None:
         settings = _first(good, [settings._replace(n_probes=n) for n in _doubling(settings.n_partitions)])
     return settings
-
-
-def _cutoffs(n_pages: int) -> list[int]:
-    """Return those of ``CUTOFFS`` that not every search reaches; of a small index, half of its pages."""
-    return [n for n in CUTOFFS if n < n_pages] or [-(-n_pages // 2)]
 
 
 def _first(good: Callable[[AnnSettings], bool], candidates: Sequence[AnnSettings]) -> AnnSettings:
@@ -210,19 +255,3 @@ def _first(good: Callable[[AnnSettings], bool], candidates: Sequence[AnnSettings
 def _doubling(most: int) -> list[int]:
     """Return ``most`` and its halves down to a 64th, ascending."""
     return sorted({max(1, most >> shift) for shift in range(7)})
-
-
-def _ask(store: PageStore, queries: Float32, k: int, settings: AnnSettings | None) -> tuple[list[set[int]], float]:
-    """Return the row ids found for each query, flat without settings, and the median seconds."""
-    found, seconds = [], []
-    for query in queries:
-        started = time.perf_counter()
-        pages = store.nearest(query, k, exact=settings is None, trial=settings)
-        seconds.append(time.perf_counter() - started)
-        found.append({page.row_id for page in pages})
-    return found, float(np.median(seconds))
-
-
-def _overlap(flat: Sequence[set[int]], found: Sequence[set[int]]) -> float:
-    """Return the mean share of what the flat search finds that the other finds too."""
-    return float(np.mean([len(each & other) / len(each) for each, other in zip(flat, found, strict=True)]))

@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from colret import ann
 from colret.scoring import mean_direction
 from colret.signatures import KINDS, Kind, Signatures, is_used, merge_segments, open_signatures
 from colret.store import PageStore
@@ -75,6 +76,7 @@ NO_PREFILTER: Final = Prefilter(())
 def prepare(store: PageStore) -> None:
     """Make ready what prefilters look at; under ``store.writing()``, after pages were added or removed."""
     store.update_indexes()
+    ann.update(store)
     wanted = Prefilter.parse(DEFAULT_PREFILTER).kinds if store.n_pages() > SMALL else ()
     for kind in KINDS:
         if kind in wanted or is_used(store, kind):

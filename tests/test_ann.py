@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,21 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import colret.ann
 import colret.compaction
-import colret.store
-from colret.ann import CUTOFFS, GOOD_RECALL, WORTH_PAGES, build, choose_kind, corpus_queries, measure
+from colret.ann import GOOD_RECALL, WORTH_PAGES, build, choose_kind, kept_report, suitable_partitions, update
+from colret.ann_recall import CUTOFFS, corpus_queries, measure
 from colret.column_indexes import ANN_KINDS, AnnKind, AnnSettings
 from colret.encoders.text import TextEncoder
 from colret.errors import StoreError
 from colret.ingest import ingest
+from colret.location import Location
 from colret.scoring import float_vectors, normalize_rows
 from colret.search import rank
 from colret.store import PageStore
 from colret.types import Candidate, Float32
 from colret_cli.main import cli
+from tests.object_store import Bucket
 from tests.test_search import random_query
 from tests.test_store import DIM, SETTINGS, encoded, record
 
@@ -31,12 +35,17 @@ N = N_DOCUMENTS * N_EACH
 SOME = AnnSettings("ivf_flat", n_partitions=16, n_probes=4)
 
 
-def fill(path: Path) -> PageStore:
-    store = PageStore.create(path, SETTINGS)
+def fill(place: Path | Location) -> PageStore:
+    store = PageStore.create(place, SETTINGS)
     for i in range(N_DOCUMENTS):
         store.add_pages([encoded(f"d{i}", number, 1 + number % 4) for number in range(1, N_EACH + 1)])
     store.put_documents([record(f"d{i}", N_EACH) for i in range(N_DOCUMENTS)])
     return store
+
+
+def add(store: PageStore, doc_id: str, n_pages: int) -> None:
+    store.add_pages([encoded(doc_id, number) for number in range(1, n_pages + 1)])
+    store.put_documents([record(doc_id, n_pages)])
 
 
 @pytest.fixture
@@ -115,10 +124,10 @@ def test_the_settings_are_kept_with_the_index_and_used(index: PageStore) -> None
 
 def test_pages_added_later_are_found_and_counted(index: PageStore) -> None:
     with index.writing():
-        index.build_ann_index(SOME)
+        index.build_ann_index(SOME._replace(n_partitions=suitable_partitions(SOME.kind, N)))
         index.add_pages([encoded("new", number) for number in (1, 2)])
         index.put_documents([record("new", 2)])
-        index.update_indexes()
+        update(index)
     found = index.column_indexes()["single"]
     assert (found.n_indexed, found.n_unindexed) == (N, 2)
     [page] = [page for page in index.candidates() if page.ref.doc_id == "new" and page.ref.number == 2]
@@ -127,15 +136,80 @@ def test_pages_added_later_are_found_and_counted(index: PageStore) -> None:
 
 
 def test_many_pages_added_later_make_it_anew(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(colret.store, "ANN_LAG", 10)
+    monkeypatch.setattr(colret.ann, "LAG", 10)
+    build(index, "ivf_flat", n_partitions=16, n_probes=16)
     with index.writing():
-        index.build_ann_index(SOME)
-        index.add_pages([encoded("new", number) for number in range(1, N)])
-        index.put_documents([record("new", N - 1)])
-        index.update_indexes()
+        add(index, "new", 60)
+        update(index)
     found = index.column_indexes()["single"]
-    assert (found.n_indexed, found.n_unindexed) == (2 * N - 1, 0)
-    assert index.ann_settings() == SOME
+    assert (found.n_indexed, found.n_unindexed) == (N + 60, 0)
+    assert index.ann_settings() == SOME._replace(n_probes=16)  # what was asked for still is
+    report = kept_report(index)
+    assert report is not None
+    assert (report.n_pages, report.made_of) == (N + 60, "made of the pages")
+    assert [recall.recall for recall in report.recalls] == [1.0, 1.0]
+
+
+def test_partitions_grow_with_the_pages_unless_they_were_asked_for(index: PageStore, tmp_path: Path) -> None:
+    asked = PageStore.open(shutil.copytree(index.path, tmp_path / "asked"))
+    assert build(index, "ivf_flat").settings.n_partitions == suitable_partitions("ivf_flat", N)
+    build(asked, "ivf_flat", n_partitions=3)
+    for store in (index, asked):
+        with store.writing():
+            for i in range(2):
+                add(store, f"new{i}", N)
+            store.compact()
+            update(store)
+    settings, given = index.ann_settings(), asked.ann_settings()
+    assert settings is not None
+    assert given is not None
+    assert settings.n_partitions == suitable_partitions("ivf_flat", 3 * N)
+    assert given.n_partitions == 3
+    assert index.column_indexes()["single"].n_unindexed == 0
+
+
+def test_an_index_that_fits_is_left_alone(index: PageStore) -> None:
+    built = build(index, "ivf_flat")
+    with index.writing():
+        add(index, "new", N // 2)
+        update(index)
+    assert index.column_indexes()["single"].n_unindexed == N // 2
+    assert kept_report(index) == built
+
+
+def test_an_index_without_a_report_is_kept_up_too(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(colret.ann, "LAG", 10)
+    with index.writing():
+        index.build_ann_index(SOME)  # as earlier versions did
+        assert kept_report(index) is None
+        add(index, "new", 60)
+        update(index)
+    report = kept_report(index)
+    assert report is not None
+    assert report.settings.kind == SOME.kind
+    assert report.settings.n_partitions == suitable_partitions(SOME.kind, N + 60)
+
+
+def test_the_report_is_kept_until_the_index_is_another(index: PageStore) -> None:
+    report = build(index, "ivf_rq", queries=directions(40))
+    assert kept_report(PageStore.open(index.path)) == report
+    with index.writing():
+        index.put_ann_settings(report.settings._replace(n_probes=1, refine=9))
+    assert kept_report(index) is None
+    with index.writing():
+        index.put_ann_settings(report.settings)
+        assert kept_report(index) == report
+        index.drop_index("single")
+    assert kept_report(index) is None
+
+
+def test_recall_has_an_interval_over_queries(index: PageStore) -> None:
+    with index.writing():
+        index.build_ann_index(SOME._replace(n_probes=4))
+    coarse = measure(index, directions(60), 30)
+    assert 0 < coarse.low < coarse.recall < coarse.high < 1
+    wide = measure(index, directions(60)[:6], 30)
+    assert wide.high - wide.low > coarse.high - coarse.low
 
 
 def test_compaction_and_deletion_leave_it_valid(index: PageStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +290,29 @@ def test_the_kind_suits_the_number_of_pages() -> None:
     assert choose_kind(10_000_000, 384) == "ivf_rq"
 
 
+def test_it_is_built_in_place_and_kept_up_in_an_object_store(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLRET_CACHE", str(tmp_path))
+    monkeypatch.setattr(colret.ann, "LAG", 10)
+    store = fill(Location.of(f"{bucket.address}/index", bucket.options))
+    before = set(bucket.keys("index/pages.lance/data"))
+    report = build(store, "ivf_flat", queries=directions(20))
+    assert set(bucket.keys("index/pages.lance/data")) == before  # no page was written again
+    elsewhere = PageStore.open(store.location)
+    assert kept_report(elsewhere) == report
+    with store.writing():
+        add(store, "new", 60)
+        update(store)
+    assert store.column_indexes()["single"].n_unindexed == 0
+    elsewhere.refresh()  # which sees the new one
+    kept = kept_report(elsewhere)
+    assert kept is not None
+    assert kept.n_pages == N + 60
+    for query in directions(3):
+        assert {page.ref for page in elsewhere.nearest(query, N + 60)} == {page.ref for page in elsewhere.candidates()}
+
+
 @pytest.fixture
 def documents(folder: Path, store: PageStore, embedded: TextEncoder) -> str:
     """A small index of real pages."""
@@ -240,10 +337,15 @@ def test_an_index_is_built_listed_and_dropped(documents: str, tmp_path: Path) ->
     questions.write_text("net revenue\nwhat do herons eat\nbaking bread\n")
     told = run("build", "--type", "ivf_flat", "--index", documents, "--queries", str(questions))
     assert "recall@2 1.000" in told
-    assert "(yours" in told
-    assert "IvfFlat  3 pages (0 more without it)" in run("list", "--index", documents)
+    assert "recall@2 1.000 [1.000, 1.000] of the flat search's" in told
+    assert "measured at 3 pages with 1 question (given; others chose the settings)" in told
+    said = run("list", "--index", documents)
+    assert "IvfFlat  3 pages (0 more without it)" in said
+    assert "recall@2 1.000 [1.000, 1.000] of the flat search's" in said
     listed = json.loads(run("list", "--index", documents, "--json"))
     assert listed["ann"] == {"kind": "ivf_flat", "n_partitions": 2, "n_probes": 2, "refine": 0}
+    assert (listed["measured"]["n_pages"], listed["measured"]["n_queries"]) == (3, 1)
+    assert listed["measured"]["recalls"][0]["recall"] == 1.0
     assert {each["column"] for each in listed["indexes"]} == {"single", "terms"}
     assert run("drop", "--index", documents) == "dropped the ANN index\n"
     assert run("drop", "--index", documents) == "there is no ANN index\n"

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -20,6 +19,7 @@ from colret_cli.questions import read_questions
 if TYPE_CHECKING:
     from colret.ann import AnnReport
     from colret.column_indexes import AnnKind
+    from colret.location import Location
     from colret.store import PageStore
     from colret.types import Float32
 
@@ -68,7 +68,7 @@ def index() -> None:
 @device_option
 @json_option
 def build(
-    index_path: Path,
+    index_path: Location,
     kind: str,
     partitions: int | None,
     nprobes: int | None,
@@ -81,7 +81,9 @@ def build(
     """Build an ANN index over the pages' single vectors, for --prefilter single.
 
     Without one, every single vector is compared: exact, and fast up to some 50,000 pages. The
-    index is then measured against that, and keeps the settings it was measured with.
+    index is then measured against that, and keeps the settings it was measured with. Ingests
+    build it anew, and measure it again, when too many pages are missing in it; until then these
+    are found without it.
 
     \b
     Example:
@@ -108,12 +110,12 @@ def build(
         report = run(
             store, chosen, n_partitions=partitions, n_probes=nprobes, refine=refine, queries=queries, on_phase=show
         )
-    click.echo(_as_json(report) if as_json else _as_text(report, of_pages=texts is None))
+    click.echo(json.dumps(_fields(report)) if as_json else _as_text(report))
 
 
 @index.command()
 @index_option
-def drop(index_path: Path) -> None:
+def drop(index_path: Location) -> None:
     """Drop the ANN index: every single vector is compared again.
 
     \b
@@ -132,19 +134,24 @@ def drop(index_path: Path) -> None:
 @index.command("list")
 @index_option
 @json_option
-def list_indexes(index_path: Path, as_json: bool) -> None:
-    """List the indexes, and how many pages were added since.
+def list_indexes(index_path: Location, as_json: bool) -> None:
+    """List the indexes, how many pages were added since, and the recall that was measured.
 
     \b
     Example:
       colret index list
     """
+    from colret.ann import kept_report
+
     store = open_store(index_path)
     found = store.column_indexes()
     settings = store.ann_settings()
+    report = kept_report(store)
     if as_json:
         ann = settings._asdict() if settings else None
-        click.echo(json.dumps({"indexes": [each._asdict() for each in found.values()], "ann": ann}))
+        measured = _fields(report) if report else None
+        indexes = [each._asdict() for each in found.values()]
+        click.echo(json.dumps({"indexes": indexes, "ann": ann, "measured": measured}))
         return
     for each in sorted(found.values()):
         asked = (
@@ -156,6 +163,8 @@ def list_indexes(index_path: Path, as_json: bool) -> None:
             f"{_MEANINGS[each.column]:<22}  {each.kind}  {count(each.n_indexed, 'page')} "
             f"({each.n_unindexed:,} more without it)  {show_bytes(each.n_bytes)}{asked}"
         )
+        if each.column == "single":
+            click.echo("\n".join(_measured(report) if report else ["its recall was not measured: colret index build"]))
     if "single" not in found:
         click.echo(f"{_MEANINGS['single']:<22}  none: every vector is compared")
 
@@ -183,34 +192,43 @@ def _encode(store: PageStore, texts: list[str], model: str | None, device: str) 
     return np.stack([mean_direction(compression.query(query).vectors) for query in embeddings])
 
 
-def _as_json(report: AnnReport) -> str:
-    values: dict[str, Any] = report.settings._asdict() | {
+def _fields(report: AnnReport) -> dict[str, Any]:
+    return report.settings._asdict() | {
         "n_pages": report.n_pages,
         "n_bytes": report.n_bytes,
         "build_seconds": round(report.build_seconds, 3),
         "n_queries": report.n_queries,
+        "made_of": report.made_of,
+        "created": report.created,
         "recalls": [recall._asdict() for recall in report.recalls],
     }
-    return json.dumps(values)
 
 
-def _as_text(report: AnnReport, *, of_pages: bool) -> str:
+def _as_text(report: AnnReport) -> str:
     settings = report.settings
-    source = "runs of vectors of the pages themselves" if of_pages else "yours"
     lines = [
         f"{settings.kind} over {count(report.n_pages, 'page')}: {show_bytes(report.n_bytes)}, "
         f"built in {report.build_seconds:.1f} s",
         f"{settings.n_probes:,} of {settings.n_partitions:,} partitions probed, refine {settings.refine}",
-        f"measured with {count(report.n_queries, 'question')} ({source}; others chose the settings)",
+        *_measured(report),
     ]
-    for each in report.recalls:
-        lines.append(
-            f"recall@{each.n_candidates} {each.recall:.3f} of the flat search's, {each.index_seconds * 1000:.1f} ms "
-            f"against {each.flat_seconds * 1000:.1f} ms: {each.flat_seconds / each.index_seconds:.1f} times as fast"
-        )
     if all(each.index_seconds > each.flat_seconds for each in report.recalls):
         lines.append("it is slower than comparing every vector; to be rid of it: colret index drop")
     return "\n".join(lines)
+
+
+def _measured(report: AnnReport) -> list[str]:
+    """Return the recall that was measured and how, in lines."""
+    questions = f"{count(report.n_queries, 'question')} ({report.made_of}; others chose the settings)"
+    return [
+        f"measured at {count(report.n_pages, 'page')} with {questions}",
+        *(
+            f"recall@{each.n_candidates} {each.recall:.3f} [{each.low:.3f}, {each.high:.3f}] of the flat search's, "
+            f"{each.index_seconds * 1000:.1f} ms against {each.flat_seconds * 1000:.1f} ms: "
+            f"{each.flat_seconds / each.index_seconds:.1f} times as fast"
+            for each in report.recalls
+        ),
+    ]
 
 
 @contextmanager
