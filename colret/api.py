@@ -9,22 +9,22 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from colret.best_of_documents import best_of_documents
-from colret.by_example import file_vectors, sample_query, search_vectors, stored_vectors
+from colret.by_example import file_vectors, page_vectors, sample_query, search_vectors, stored_vectors
 from colret.encoders import Encoder, blamed_on_model
 from colret.index_encoder import scoring_device
 from colret.lanes import Lane, default_lane
 from colret.page_names import page_named
+from colret.places import given_place
 from colret.prefilter import Prefilter
 from colret.report import IngestReport, Progress
 from colret.results import Asked, Results, results_of
 from colret.search import Ranking, Scope, embed, explain, fresh, pages_in_scope, rank, words_only
 from colret.store import PageStore
-from colret.types import DocumentRecord, Float32, IndexInfo, PageRef, QueryEmbedding
+from colret.types import DocumentRecord, Float32, IndexInfo, Page, PageRef, QueryEmbedding
 from colret.verdicts import judge
 
 StrPath = str | os.PathLike[str]
@@ -46,7 +46,7 @@ class Index:
     """
 
     def __init__(self, store: PageStore, encoder: Encoder, *, device: str = "auto") -> None:
-        self.path = store.path
+        self.path = store.location.folder or store.location  # printable, whichever it is
         self._store = store
         self._encoder = encoder
         self._device = device
@@ -59,6 +59,18 @@ class Index:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Let go of the model and of what was read; hits that are kept hold on to what they need."""
         del self._store, self._encoder
+
+    if not TYPE_CHECKING:  # which would take any name for one of ours
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Tell of what ``__exit__`` let go.
+
+            Raises:
+                ValueError: If the index is closed.
+            """
+            if name in ("_store", "_encoder"):
+                raise ValueError(f"the index at {self.path} is closed: open it again")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def search(
         self,
@@ -111,13 +123,13 @@ class Index:
 
         Raises:
             ValueError: If ``k`` or ``n_candidates`` is below 1, the prefilter or lane is unknown,
-                or a text has no tokens.
+                or a text has no tokens or too many characters.
             FilterError: If ``where`` is no condition, ``docs`` name nothing, or no page passes.
             StoreError: If the index holds no pages, or its model is another now.
             ModelError: If the model cannot be loaded, or fails.
         """
         with self._lock:
-            store, scope = self._store, Scope(where, tuple(docs))
+            store, scope = self._store, _scope(where, docs)
             if prefilter is not None:
                 Prefilter.parse(prefilter)
             fresh(store, lambda: pages_in_scope(store, scope))  # what is wrong is told before a model is loaded
@@ -166,7 +178,7 @@ class Index:
         with self._lock:
             ref, _ = fresh(self._store, lambda: page_named(self._store, os.fspath(file), page))
             vectors = stored_vectors(self._store, ref)
-            return self._like(f"{file}#{page}", vectors, k, Scope(where, tuple(docs)), ref, per_document)
+            return self._like(f"{file}#{page}", vectors, k, _scope(where, docs), ref, per_document)
 
     def search_image(
         self,
@@ -181,14 +193,43 @@ class Index:
         """Return the ``k`` pages most like a page of any file: an image, a PDF; arguments as for ``like``.
 
         Raises:
-            DocumentError: If the file or its page cannot be read.
-            StoreError: If the page has nothing that the model reads.
+            DocumentError: If the file or its page cannot be read, or has nothing that the model reads.
             ModelError: If the model cannot be loaded, or fails.
             FilterError: As for ``search_many``.
         """
         with self._lock:
-            vectors = file_vectors(self._store, self._encoder, Path(path), number=page)
-            return self._like(f"{path}#{page}", vectors, k, Scope(where, tuple(docs)), None, per_document)
+            vectors = file_vectors(
+                self._store, self._encoder, given_place(os.fspath(path), self._store.location.options), number=page
+            )
+            return self._like(f"{path}#{page}", vectors, k, _scope(where, docs), None, per_document)
+
+    def search_page(
+        self,
+        page: Page,
+        name: str,
+        k: int = DEFAULT_K,
+        *,
+        where: str | None = None,
+        docs: Sequence[str] = (),
+        per_document: bool = False,
+    ) -> Results:
+        """Return the ``k`` pages most like a page that was read before; the other arguments as for ``like``.
+
+        Args:
+            page: As the model reads pages: with words or an image.
+            name: What to call it.
+            k: Pages to return.
+            where: As for ``like``, as are the others.
+            docs: Documents to search.
+            per_document: Return only the best page of each document.
+
+        Raises:
+            DocumentError: If the page has nothing that the model reads.
+            ModelError, FilterError: As for ``search_image``.
+        """
+        with self._lock:
+            vectors = page_vectors(self._store, self._encoder, page, name)
+            return self._like(name, vectors, k, _scope(where, docs), None, per_document)
 
     def ingest(
         self,
@@ -208,7 +249,7 @@ class Index:
 
         with self._lock:
             return ingest(
-                [Path(path) for path in paths],
+                [os.fspath(path) for path in paths],
                 self._store,
                 self._encoder,
                 prune=prune,
@@ -252,3 +293,8 @@ class Index:
         verdict = judge(self._store, query, ranking) if query.text else None
         asked = Asked(self._store, self._encoder, self._lock, encoded)
         return results_of(text, ranking, explanations, verdict, asked)
+
+
+def _scope(where: str | None, docs: Sequence[str]) -> Scope:
+    """Return which pages may be found; one name by itself is a sequence too, of letters."""
+    return Scope(where, (docs,) if isinstance(docs, str) else tuple(docs))

@@ -9,20 +9,20 @@ instead of 97 and 853; a sample alone found 8 of them, and Ward's clusters no mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from colret.addresses import Place
 from colret.compression import Compression
 from colret.documents import display_path
 from colret.encoders import Encoder
 from colret.errors import DocumentError, StoreError
-from colret.originals import read_page_of
+from colret.originals import local_file, read_page_of
 from colret.scoring import float_vectors, maxsim
 from colret.search import Ranking, Scope, fresh, places_of, rank
 from colret.store import PageStore
-from colret.types import Float32, Hit, PageRef, QueryEmbedding
+from colret.types import Float32, Hit, Page, PageRef, QueryEmbedding
 
 EVERYWHERE: Final = Scope()
 
@@ -36,13 +36,13 @@ MOST_VECTORS: Final = 2048
 """Of the example that score: of a larger page as many, evenly spread."""
 
 
-def file_vectors(store: PageStore, encoder: Encoder, path: Path, *, number: int = 1) -> Float32:
+def file_vectors(store: PageStore, encoder: Encoder, path: Place, *, number: int = 1) -> Float32:
     """Return the vectors of a page of a file as the index would store them before rounding, (P, d) float32.
 
     Args:
         store: The index.
         encoder: The encoder that made it.
-        path: Of the file, an image or a document, in the index or not.
+        path: Of the file or object, an image or a document, in the index or not.
         number: Of its page.
 
     Raises:
@@ -50,12 +50,29 @@ def file_vectors(store: PageStore, encoder: Encoder, path: Path, *, number: int 
         DocumentError: If the file or its page cannot be read, or has nothing to encode.
         ModelError: If the encoder fails.
     """
+    store.check_encoder(encoder.info)  # before a page is read, which may take seconds
+    info, file = encoder.info, local_file(path)
+    page = read_page_of(file, PageRef("example", number), pixels=info.render_pixels, ocr=info.reads == "words")
+    return page_vectors(store, encoder, page, f"{display_path(path)} page {number}")
+
+
+def page_vectors(store: PageStore, encoder: Encoder, page: Page, name: str) -> Float32:
+    """Return a page's vectors as the index would store them before rounding, (P, d) float32.
+
+    Args:
+        store: The index.
+        encoder: The encoder that made it.
+        page: As the encoder reads pages: with words or an image.
+        name: What to call it in messages.
+
+    Raises:
+        StoreError: If the index is another encoder's.
+        DocumentError: If the page has nothing to encode.
+        ModelError: If the encoder fails.
+    """
     store.check_encoder(encoder.info)
-    info = encoder.info
-    page = read_page_of(path, PageRef("example", number), pixels=info.render_pixels, ocr=info.reads == "words")
     [embedding] = encoder.encode_pages([page])
     if not len(embedding.vectors):
-        name = f"{display_path(path)} page {number}"
         raise DocumentError(name, "holds nothing that the model reads", "give another page", reason="page_unreadable")
     return Compression(matrix=store.projection()).page(embedding).vectors
 
@@ -72,7 +89,9 @@ def stored_vectors(store: PageStore, ref: PageRef) -> Float32:
         document = table.doc_ids.index(ref.doc_id) if ref.doc_id in table.doc_ids else -1
         places = np.flatnonzero((table.documents == document) & (table.numbers == ref.number))
         if not len(places):
-            raise StoreError(store.path, f"does not hold page {ref.page_id}", "see: colret list")
+            paths = store.paths([ref.doc_id]).get(ref.doc_id)
+            name = f"{ref.number} of {paths[0]}" if paths else ref.page_id
+            raise StoreError(store.location, f"does not hold page {name}", "see: colret list")
         return float_vectors(store.vectors(places), 0)
 
     return fresh(store, read)

@@ -108,27 +108,33 @@ def fit_lanes(
         store: The index.
         encoder: The encoder that made it.
         lanes: To fit.
-        queries: That have an answer; by default ``pseudo_queries``.
-        no_answer: That have none; by default those with an answer, the document of the page that
+        queries: That have an answer; by default ``pseudo_queries``. One that is repeated counts once.
+        no_answer: That have none, each counted once; by default those with an answer, the document of the page that
             answers, or of the best page where that is not known, left out.
         device: Where MaxSim is computed.
         on_phase: Told what begins.
 
     Raises:
-        StoreError: If the index holds no pages, there are too few queries or documents, or no
-            lane's scores tell.
+        StoreError: If the index holds no pages, there are too few queries or documents, no lane's
+            scores tell, or another process has changed the pages meanwhile.
         ValueError: If a query has no tokens.
     """
     on_phase("queries")
     texts, places = _with_answer(store, queries)
-    embeddings = embed(store, encoder, [*texts, *(no_answer or ())])
-    on_phase("near-duplicate pages")
-    pages = np.empty(0, np.int64) if no_answer else fresh(store, lambda: page_groups(store))
+    table = store.page_table()  # that the places are in
+    no_answer = list(dict.fromkeys(no_answer or ()))
+    embeddings = embed(store, encoder, [*texts, *no_answer])
+    pages = np.empty(0, np.int64)
+    if not no_answer:
+        on_phase("near-duplicate pages")
+        pages = fresh(store, lambda: page_groups(store))
     found: dict[Lane, Floor] = {}
     counts = (0, 0)
     for lane in lanes:
         on_phase(f"lane {lane}")
         rankings = rank(store, embeddings, k=_CANDIDATES, lane=lane, device=device)
+        if store.page_table() is not table:
+            raise StoreError(store.location, "has changed while it was calibrated", "run it again")
         given = rankings[len(texts) :] if no_answer else None
         scored = _scored(store, rankings[: len(texts)], places, pages, given)
         if (floor := fit_floor(scored)) is not None:
@@ -136,7 +142,7 @@ def fit_lanes(
             counts = int(scored.answered.sum()), int((~scored.answered).sum())
     if not found:
         problem = "queries without an answer score as those with one, or are too few (an index needs several documents)"
-        raise StoreError(store.path, problem, "give some with --no-answer FILE")
+        raise StoreError(store.location, problem, "give some with --no-answer FILE")
     made_of = f"{'pages' if queries is None else 'file'}; {'file' if no_answer else 'documents left out'}"
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return Calibration(found, *counts, made_of, ANSWERED, store.n_pages(), created, _identity(store.settings))
@@ -149,11 +155,12 @@ def _with_answer(store: PageStore, queries: Sequence[str] | None) -> tuple[list[
         StoreError: If they are too few to promise anything.
     """
     made = fresh(store, lambda: pseudo_queries(store, N_QUERIES)) if queries is None else []
-    texts = [query.text for query in made] if queries is None else list(queries)
+    texts = [query.text for query in made] if queries is None else list(dict.fromkeys(queries))
     needed = queries_needed(ANSWERED)
     if len(texts) < needed:
         how = "could be made of its pages" if queries is None else "were given"
-        raise StoreError(store.path, f"{len(texts)} queries {how}, and a floor needs {needed}", "add --queries FILE")
+        problem = f"{len(texts)} queries {how}, and a floor needs {needed}"
+        raise StoreError(store.location, problem, "add --queries FILE")
     return texts, [query.place for query in made] if queries is None else [None] * len(texts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from itertools import pairwise
 
 HYPHEN = "\ufffe"
@@ -29,6 +30,11 @@ _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _HIRAGANA = "\u3041-\u3096\u309d-\u309f"
 _LETTER = f"(?:[{_HAN}{_HIRAGANA}]|[\ud840-\ud87f][\udc00-\udfff])"
 _IDEOGRAPH = re.compile(rf"{_OPENING}*{_LETTER}(?:(?!{_OPENING})[^\w\s\ud800-\udfff])*")
+
+# Where a word of such a script begins and ends, or of katakana, and where digits may stand beside it.
+_WIDE = rf"[{_HAN}{_HIRAGANA}\u30a1-\u30ff\u31f0-\u31ff\u3000-\u303f\uff00-\uffef\U00020000-\U0003ffff]"
+_BEGINS = re.compile(rf"[^\w\s]*(?:(?P<wide>{_WIDE})|(?P<digit>\d))")
+_ENDS = re.compile(rf"(?:(?P<wide>{_WIDE})|(?P<digit>\d))[^\w\s]*\Z")
 
 
 def visible_word(run: str) -> str:
@@ -57,6 +63,28 @@ def split_at_ideographs(text: str) -> list[str]:
     """Return the words of ``text``, at white space and at ``ideograph_bounds``."""
     bounds = sorted({0, *ideograph_bounds(text), len(text)})
     return [word for start, end in pairwise(bounds) for word in text[start:end].split()]
+
+
+def spaces_before(words: Sequence[str]) -> list[str]:
+    """Return what is written before each word: a space, or nothing before the first one and where none is written.
+
+    That is between letters of Han and kana, and between these and digits; Korean has spaces.
+    """
+    if not words:
+        return []
+    return ["", *("" if _adjoining(before, after) else " " for before, after in pairwise(words))]
+
+
+def running_text(words: Sequence[str]) -> str:
+    """Return words as people read them: with ``spaces_before``."""
+    return "".join(space + word for space, word in zip(spaces_before(words), words, strict=True))
+
+
+def _adjoining(before: str, after: str) -> bool:
+    if before.isascii() and after.isascii():
+        return False
+    end, begin = _ENDS.search(before), _BEGINS.match(after)
+    return bool(end and begin and (end["wide"] or begin["wide"]))
 
 
 def _letters(match: re.Match[str]) -> str:

@@ -9,28 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from colret.compression import Compression
+from colret.encoding import Event, PageEncoded
 from colret.fitting import fit_to
 from colret.memory import release_memory
 from colret.readers import Finished, Opened, PageFailed
 from colret.report import IngestReport, Progress, Reading, make_record, note, skipped_whole
 from colret.store import PageStore
 from colret.sync import NewDocument, Plan
-from colret.types import DocumentRecord, EncodedPage, Page, PageEmbedding, SkippedPage
-
-
-class PageEncoded(NamedTuple):
-    """A page was read and encoded."""
-
-    document: NewDocument
-    page: Page  # without its image
-    embedding: PageEmbedding  # as the encoder gives it
-    ocr_seconds: float
-
-
-Event = Opened | PageEncoded | PageFailed | Finished
+from colret.types import DocumentRecord, EncodedPage, PageEmbedding, SkippedPage
 
 
 class Committer:
@@ -39,7 +27,7 @@ class Committer:
     Args:
         store: The index, under ``writing``.
         report: What was done goes in here once it is committed.
-        plan: Its new documents are to come, in this order.
+        plan: Its new documents are to come: the events of each in order, those of several in any.
         tell: Called after each page, each document and each commit.
         most_pages: Pages, or documents, held before they are written.
         seconds: Or this long, so that a kill costs little.
@@ -65,7 +53,7 @@ class Committer:
         self._most_pages = most_pages
         self._seconds = seconds
         self._encoded: list[EncodedPage] = []
-        self._waiting: list[Reading] = []  # documents whose record is still to be written
+        self._waiting: dict[str, Reading] = {}  # by id, documents whose record is still to be written
         self._committed_at = time.monotonic()
         self._progress = Progress(n_documents=len(plan.new))
         self._bytes = sum(document.source.size for document in plan.new) or 1
@@ -99,7 +87,7 @@ class Committer:
     def commit(self) -> None:
         """Write the pages held, then the records of the documents that they complete."""
         self._store.add_pages(self._encoded)
-        complete = [reading for reading in self._waiting if reading.finished]
+        complete = [reading for reading in self._waiting.values() if reading.finished]
         lasting = [reading for reading in complete if not reading.may_pass]
         records = [make_record(reading) for reading in lasting]
         self._store.put_documents([*records, *self._replaced(records)])
@@ -109,7 +97,7 @@ class Committer:
             if reading.failure and reading.may_pass:  # what it wrote stays unseen, and goes at the end
                 self._report.skipped.append(skipped_whole(reading.failure))
                 self.unsettled.update(file.path for file in reading.document.files)
-        self._waiting = [reading for reading in self._waiting if not reading.finished]
+        self._waiting = {doc_id: reading for doc_id, reading in self._waiting.items() if not reading.finished}
         self._encoded = []
         release_memory()
         self._committed_at = time.monotonic()
@@ -119,9 +107,7 @@ class Committer:
 
     def _reading(self, document: NewDocument) -> Reading:
         """Return the state of a document; its first event begins it."""
-        if not self._waiting or self._waiting[-1].document is not document:
-            self._waiting.append(Reading(document))
-        return self._waiting[-1]
+        return self._waiting.setdefault(document.doc_id, Reading(document))
 
     def _make_way(self, reading: Reading) -> None:
         """Take out the pages that the index has of a document which is read again, now that it can be read."""
@@ -146,22 +132,21 @@ class Committer:
         return Compression(store.settings.pool, store.projection())
 
     def _commit_if_due(self) -> None:
-        n_held = max(len(self._encoded), len(self._waiting))
+        n_held = max(len(self._encoded), sum(reading.finished for reading in self._waiting.values()))
         waited = time.monotonic() - self._committed_at
         if n_held >= self._most_pages or (waited > self._seconds and n_held):
             self.commit()
 
     def _advance(self, reading: Reading) -> None:
         """Tell how far the ingest has come."""
-        size, share = reading.document.source.size, reading.n_done / max(reading.n_pages, reading.n_done, 1)
         if reading.finished:
-            self._bytes_before += size
-            size = 0
+            self._bytes_before += reading.document.source.size
+        under_way = sum(each.bytes_done for each in self._waiting.values() if not each.finished)
         self._progress = replace(
             self._progress,
             n_documents_read=self._progress.n_documents_read + reading.finished,
             n_pages=self._progress.n_pages + (not reading.finished),
-            fraction=(self._bytes_before + size * share) / self._bytes,
+            fraction=(self._bytes_before + under_way) / self._bytes,
         )
         self._tell(self._progress)
 

@@ -13,6 +13,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from colret.addresses import Address, Place
 from colret.errors import DocumentError
 
 PDF_SUFFIXES = frozenset({".pdf"})
@@ -37,19 +38,30 @@ _ESCAPED = re.compile(r"\\\\|\\u(d[89a-f][0-9a-f]{2})")
 
 
 class SourceFile(NamedTuple):
-    """A document's file as the folder lists it: enough to tell whether it changed."""
+    """A document's file or object as it is listed: enough to tell whether it changed."""
 
-    path: Path  # absolute, symbolic links not resolved
+    path: Place  # absolute, symbolic links not resolved
     size: int  # bytes
     mtime_ns: int
 
+    @property
+    def file(self) -> Path:
+        """The path of what is known to be a file.
 
-def is_supported(path: Path) -> bool:
+        Raises:
+            TypeError: It is an object.
+        """
+        if isinstance(self.path, Address):
+            raise TypeError(f"{self.path} is no file")
+        return self.path
+
+
+def is_supported(path: Place) -> bool:
     """Return whether the name of ``path`` is that of a document that can be read."""
     return path.suffix.lower() in SUPPORTED_SUFFIXES
 
 
-def is_archive(path: Path) -> bool:
+def is_archive(path: Place) -> bool:
     """Return whether the name of ``path`` is that of an archive, which may hold documents but is not read."""
     return path.suffix.lower() in ARCHIVE_SUFFIXES
 
@@ -92,8 +104,13 @@ def document_id(path: Path) -> str:
     except OSError as error:
         raise unusable(path, error) from error
     if empty:
-        raise _empty(path)
-    return digest.hexdigest()[:_ID_DIGITS]
+        raise empty_file(path)
+    return id_of_digest(digest.hexdigest())
+
+
+def id_of_digest(digest: str) -> str:
+    """Return the identity of the content whose sha256 is ``digest``, in hex."""
+    return digest[:_ID_DIGITS]
 
 
 def id_without_content(path: str) -> str:
@@ -112,31 +129,43 @@ def check_file(path: Path) -> os.stat_result:
         status = path.stat()
     except (OSError, ValueError) as error:
         raise unusable(path, error) from error
-    if is_archive(path):
-        raise DocumentError(display_path(path), "is an archive", "unpack it", reason="unsupported_archive")
-    if not is_supported(path):
-        raise unsupported(path)
+    check_name(path)
     if not stat.S_ISREG(status.st_mode):
         problem = "is no ordinary file, so it is not opened"
         raise DocumentError(display_path(path), problem, "replace or remove it", reason="unsupported_type")
     if status.st_size == 0:
-        raise _empty(path)
+        raise empty_file(path)
     return status
+
+
+def check_name(path: Place) -> None:
+    """Refuse what has not the name of a document that can be read.
+
+    Raises:
+        DocumentError: It has not.
+    """
+    if is_archive(path):
+        raise DocumentError(display_path(path), "is an archive", "unpack it", reason="unsupported_archive")
+    if not is_supported(path):
+        raise unsupported(path)
 
 
 def check_unchanged(source: SourceFile) -> None:
     """Refuse a file that is not what it was when it was listed: what was read of it may be of either state.
 
+    What is read of an object is a copy of one state of it, known to be the one that was listed.
+
     Raises:
         DocumentError: Its size or time differs (``changed_while_read``), or it is gone.
     """
+    if isinstance(source.path, Address):
+        return
     try:
         status = source.path.stat()
     except OSError as error:
         raise unusable(source.path, error) from error
     if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
-        problem = "changed while it was read"
-        raise DocumentError(display_path(source.path), problem, "ingest again", reason="changed_while_read")
+        raise changed_while_read(source.path)
 
 
 def absolute_path(path: str | Path) -> Path:
@@ -149,7 +178,7 @@ def absolute_path(path: str | Path) -> Path:
     return Path("/" + text.lstrip("/") if os.name == "posix" else text)
 
 
-def display_path(path: Path) -> str:
+def display_path(path: Place) -> str:
     r"""Return ``path`` as valid UTF-8 text: the same for the same path, another for any other.
 
     A byte of a name that is not UTF-8, which Python holds as a lone surrogate, is written
@@ -166,9 +195,14 @@ def display_path(path: Path) -> str:
 
 def path_on_disk(text: str) -> Path:
     """Return the path that ``display_path`` wrote as ``text``."""
+    return Path(undisplayed(text))
+
+
+def undisplayed(text: str) -> str:
+    """Return what ``display_path`` wrote as ``text``."""
     if not _ESCAPED_SURROGATE.search(text):
-        return Path(text)
-    return Path(_ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text))
+        return text
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text)
 
 
 def unusable(path: Path, error: OSError | ValueError) -> DocumentError:
@@ -179,7 +213,7 @@ def unusable(path: Path, error: OSError | ValueError) -> DocumentError:
     return DocumentError(display_path(path), f"cannot be read ({cause})", "check its permissions", reason="unreadable")
 
 
-def unsupported(path: Path) -> DocumentError:
+def unsupported(path: Place) -> DocumentError:
     """Return the error that tells of a file of another type."""
     kinds = " ".join(sorted(SUPPORTED_SUFFIXES))
     return DocumentError(
@@ -190,7 +224,13 @@ def unsupported(path: Path) -> DocumentError:
     )
 
 
-def _empty(path: Path) -> DocumentError:
+def changed_while_read(path: Place) -> DocumentError:
+    """Return the error that tells of a file or object that is not what was listed any more."""
+    return DocumentError(display_path(path), "changed while it was read", "ingest again", reason="changed_while_read")
+
+
+def empty_file(path: Place) -> DocumentError:
+    """Return the error that tells of a document without content."""
     return DocumentError(display_path(path), "the file is empty", "replace or remove it", reason="empty_file")
 
 

@@ -5,6 +5,7 @@
     ├── FilterError     a filter on pages cannot be understood
     ├── ModelError      a model cannot be had, loaded or trusted
     └── StoreError      an index is missing, foreign, locked or damaged
+        └── BusyError   another process is writing to it
 
 A caller's own mistake (a wrong shape, a negative k) is a ``ValueError`` instead.
 """
@@ -81,6 +82,10 @@ class ModelError(ColretError):
 
 class StoreError(ColretError):
     """An index is missing, of another model or format, or cannot be read or written."""
+
+
+class BusyError(StoreError):
+    """Another process is writing to the index."""
 
 
 def one_line(text: str) -> str:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from colret.characters import running_text
 from colret.compression import Compression
 from colret.encoders import Encoder
 from colret.errors import ColretError
@@ -57,7 +58,7 @@ class Evidence:
         scale = 65535 / np.array([self.page.width, self.page.height] * 2)
         edges = np.rint(np.clip(box * scale, 0, 65535)).astype(np.uint16)[None]
         inside = centres_inside(self.page.words.boxes, edges)[0].tolist()
-        return " ".join(text for text, is_in in zip(self.page.words.texts, inside, strict=True) if is_in)
+        return running_text([text for text, is_in in zip(self.page.words.texts, inside, strict=True) if is_in])
 
 
 def find_evidence(

@@ -89,22 +89,22 @@ def export(
         OSError: If ``dest`` cannot be written.
     """
     target = Path(os.path.realpath(dest))
-    _check_target(target, Path(os.path.realpath(store.path)), force)
+    _check_target(target, store.location.folder, force)
     store.refresh()
     places = _chosen(store, where, docs)
     with _replacing(target) as folder:
         try:
             _write(store, places, folder, format, dtype, on_progress)
         except StaleReadError as error:
-            raise StoreError(store.path, "was compacted while it was exported", "export again") from error
+            raise StoreError(store.location, "was compacted while it was exported", "export again") from error
         n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     table = store.page_table()
     n_documents = len(np.unique(table.documents[places]))
     return ExportReport(n_documents, len(places), int(table.n_vectors[places].sum()), n_bytes)
 
 
-def _check_target(target: Path, index: Path, force: bool) -> None:
-    if target.is_relative_to(index) or index.is_relative_to(target):
+def _check_target(target: Path, index: Path | None, force: bool) -> None:
+    if index is not None and _overlap(target, Path(os.path.realpath(index))):
         raise StoreError(target, "would mix with the index", "export to a folder of its own")
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
@@ -112,6 +112,10 @@ def _check_target(target: Path, index: Path, force: bool) -> None:
         raise StoreError(target, "exists, and is not an export of colret's alone", "export to a new folder")
     if not force:
         raise StoreError(target, "there is an export already", "replace it with --force, or export to a new folder")
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _is_export(folder: Path) -> bool:
@@ -128,11 +132,11 @@ def _chosen(store: PageStore, where: str | None, docs: Sequence[str]) -> Int64:
     """Return the places of the pages to write."""
     table = store.page_table()
     if not len(table):
-        raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
+        raise StoreError(store.location, "holds no pages", "add some with: colret ingest FOLDER")
     mask = page_mask(table.as_arrow(), store.documents(), where=where, docs=docs)
     places = np.arange(len(table)) if mask is None else np.flatnonzero(mask)
     if not len(places):
-        raise StoreError(store.path, "no page satisfies the condition", "see what there is: colret list")
+        raise StoreError(store.location, "no page satisfies the condition", "see what there is: colret list")
     return places
 
 

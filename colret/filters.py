@@ -20,8 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from colret.database import matching_rows
-from colret.documents import absolute_path, display_path
+from colret.documents import display_path
 from colret.errors import FilterError
+from colret.object_storage import is_remote
+from colret.places import absolute_place
 from colret.types import DocumentFile, DocumentRecord
 
 COLUMNS: Final = ("path", "file", "folder", "doc_id", "page", "n_pages", "n_vectors", "size", "modified")
@@ -84,7 +86,7 @@ def _named(target: str, documents: Sequence[DocumentRecord]) -> set[str]:
 
 
 def _at(target: str, documents: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-    path = display_path(absolute_path(target))
+    path = display_path(absolute_place(target))
     below = path.rstrip(os.sep) + os.sep
     return [
         record for record in documents if any(file.path == path or file.path.startswith(below) for file in record.files)
@@ -93,7 +95,8 @@ def _at(target: str, documents: Sequence[DocumentRecord]) -> list[DocumentRecord
 
 def _matching(pattern: str, documents: Sequence[DocumentRecord]) -> list[DocumentRecord]:
     from_here = os.path.normpath(os.path.join(glob.escape(os.getcwd()), pattern))
-    whole, name = (re.compile(fnmatch.translate(display_path(Path(each)))).match for each in (from_here, pattern))
+    written = pattern if is_remote(pattern) else display_path(Path(pattern))
+    whole, name = (re.compile(fnmatch.translate(each)).match for each in (display_path(Path(from_here)), written))
     is_id = _ID_PREFIX.fullmatch(pattern) is not None
     return [
         record

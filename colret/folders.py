@@ -1,26 +1,20 @@
-"""Find the documents below folders, and tell what is there no more. No file is opened."""
+"""Find the documents below folders and in object storage, and tell what is there no more. None is opened."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from colret.documents import (
-    SourceFile,
-    absolute_path,
-    check_file,
-    display_path,
-    is_archive,
-    is_supported,
-    path_on_disk,
-    unsupported,
-    unusable,
-)
+from colret.addresses import Address, Place
+from colret.documents import SourceFile, check_file, display_path, is_archive, is_supported, unsupported, unusable
 from colret.errors import DocumentError
+from colret.object_listing import list_documents
+from colret.places import absolute_place, place_of
 
+_NO_OPTIONS: Mapping[str, str] = {}
 _RACY: Final = -1  # in place of the time of a file that may change once more without a sign of it
 _FINE_TICK_NS, _COARSE_TICK_NS = 50_000_000, 2_000_000_000  # of file systems' clocks, at the most
 
@@ -31,11 +25,12 @@ class Found(NamedTuple):
     sources: list[SourceFile]  # sorted by path
     unusable: dict[str, DocumentError]  # by path as text: what has a document's name, and folders, that cannot be read
     problems: list[DocumentError]  # given paths that are missing or no documents
-    roots: tuple[Path, ...]  # the paths that were given, absolute
-    listed: set[Path]  # folders that were looked into
+    roots: tuple[Place, ...]  # the paths that were given, absolute
+    listed: set[Place]  # folders that were looked into
+    objects: Set[Place] = frozenset()  # what of object storage has a document's name, taken or not
 
 
-def find_documents(paths: Sequence[Path]) -> Found:
+def find_documents(paths: Sequence[str | Place], options: Mapping[str, str] = _NO_OPTIONS) -> Found:
     """Find the documents under ``paths``, each once.
 
     Folders are searched to any depth. Hidden entries (a leading dot, or the ``~$`` of Word's
@@ -43,23 +38,29 @@ def find_documents(paths: Sequence[Path]) -> Found:
     ends; a path given by name is taken whatever it is called. No file is opened.
 
     Args:
-        paths: Files and folders, overlapping or not.
+        paths: Files, folders and addresses, overlapping or not.
+        options: What opens the buckets of the addresses: see ``object_storage``.
     """
     search = _Search()
-    roots = [absolute_path(path) for path in paths]
-    for root in roots:
-        search.root(root)
-    sources = [search.sources[path] for path in sorted(search.sources, key=os.fsencode)]
-    return Found(sources, search.unusable, search.problems, tuple(roots), search.listed)
+    for path in paths:
+        search.given(path, options)
+    sources = [search.sources[path] for path in sorted(search.sources, key=lambda path: os.fsencode(str(path)))]
+    return Found(sources, search.unusable, search.problems, tuple(search.roots), search.listed, search.objects)
 
 
-def is_below(path: Path, roots: Sequence[Path]) -> bool:
+def is_below(path: Place, roots: Sequence[Place]) -> bool:
     """Return whether ``path`` is one of ``roots`` or below one."""
     return any(root == path or root in path.parents for root in roots)
 
 
-def is_gone(path: Path) -> bool:
-    """Return whether no file has that path; a refusal to tell is no sign of that."""
+def is_gone(path: Place, found: Found) -> bool:
+    """Return whether no file has that path; a refusal to tell is no sign of that.
+
+    Of objects there is only the listing to tell: what lies outside of it is not gone.
+    """
+    if isinstance(path, Address):
+        unseen = any(display_path(place) in found.unusable for place in path.parents if place not in found.listed)
+        return path not in found.objects and not found.listed.isdisjoint(path.parents) and not unseen
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -74,9 +75,11 @@ def has_vanished(text: str, found: Found) -> bool:
     What lies in a folder that could not be listed, or behind a link that leads nowhere, as on a
     disk that is not mounted, has not vanished.
     """
-    path = path_on_disk(text)
-    if not is_gone(path):
+    path = place_of(text)
+    if not is_gone(path, found):
         return False
+    if isinstance(path, Address):
+        return True
     for folder in path.parents:
         if folder in found.listed:
             return True
@@ -104,14 +107,35 @@ class _Search:
     """A walk that notes what it finds."""
 
     def __init__(self) -> None:
-        self.sources: dict[Path, SourceFile] = {}
+        self.sources: dict[Place, SourceFile] = {}
         self.unusable: dict[str, DocumentError] = {}
         self.problems: list[DocumentError] = []
-        self.listed: set[Path] = set()
+        self.listed: set[Place] = set()
+        self.objects: set[Place] = set()
+        self.roots: list[Place] = []
         self._pending: list[Path] = []
 
-    def root(self, root: Path) -> None:
+    def given(self, path: str | Place, options: Mapping[str, str]) -> None:
         """Take a path that was given."""
+        try:
+            root = absolute_place(path, options)
+            self.roots.append(root)
+            if isinstance(root, Address):
+                self._take_objects(root)
+            else:
+                self._root(root)
+        except DocumentError as error:
+            self.problems.append(error)
+
+    def _take_objects(self, root: Address) -> None:
+        listing = list_documents(root)
+        self.sources |= listing.sources
+        self.unusable |= listing.unusable
+        self.listed |= listing.listed
+        self.objects |= listing.existing
+        self.problems += listing.problems
+
+    def _root(self, root: Path) -> None:
         try:
             mode = root.stat().st_mode
         except (OSError, ValueError) as error:

@@ -18,6 +18,32 @@ _TILE = 4096  # rows compared with as many others at once: 64 MB of similarities
 _BLOCK = 1 << 22  # pairs kept before they are linked
 
 
+class Groups:
+    """Groups of n items that are united pair by pair.
+
+    Args:
+        n: Number of items, each a group of its own.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.of: Int64 = np.arange(n, dtype=np.int64)  # (n,): a number for each item, the same for those of one group
+        self._members: dict[int, list[int]] = {}  # of groups of several
+
+    def unite(self, first: int, second: int) -> None:
+        """Put the groups of two items together; the smaller takes the number of the larger."""
+        of = self.of.item
+        small, large = sorted((of(first), of(second)), key=lambda group: len(self._members.get(group, ())))
+        if small == large:
+            return
+        moved = self._members.pop(small, [small])
+        self._members.setdefault(large, [large]).extend(moved)
+        self.of[moved] = large
+
+    def apart(self, pairs: Int64) -> Int64:
+        """Return those of (E, 2) pairs whose items are in two groups."""
+        return np.asarray(pairs[self.of[pairs[:, 0]] != self.of[pairs[:, 1]]])
+
+
 def identical(items: Sequence[Hashable]) -> Int64:
     """Return the position of the first item equal to each, (N,) int64: groups of identical images."""
     first: dict[Hashable, int] = {}

@@ -18,7 +18,12 @@ from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 
 
 def load_encoder_of(
-    store: PageStore, *, model: str | None = None, revision: str | None = None, **options: Any
+    store: PageStore,
+    *,
+    model: str | None = None,
+    revision: str | None = None,
+    load: Callable[..., Encoder] | None = None,
+    **options: Any,
 ) -> Encoder:
     """Load the encoder that made an index, keeping the vectors that it kept.
 
@@ -26,6 +31,7 @@ def load_encoder_of(
         store: The index.
         model: Another name for the index's model, such as that of a folder that moved.
         revision: As for ``load_encoder``; by default the one that made the index.
+        load: What loads it, elsewhere than ``encoders.load_encoder`` does.
         options: What else ``load_encoder`` takes.
 
     Raises:
@@ -35,11 +41,11 @@ def load_encoder_of(
     name = SHORTCUTS.get(model, model) if model else store.settings.model
     if name != store.settings.model and not os.path.isdir(os.path.expanduser(name)):  # no download to refuse it
         problem = f"was made by {store.settings.model}, not {name}"
-        raise StoreError(store.path, problem, "leave --model out, or ingest into a new --index")
+        raise StoreError(store.location, problem, "leave --model out, or ingest into a new --index")
     if name == store.settings.model:
         revision = revision or pinned_revision(store.settings.revision)
     options["image_tokens_only"] = store.settings.page_tokens == "image"
-    encoder = encoders.load_encoder(name, revision=revision, **options)
+    encoder = (load or encoders.load_encoder)(name, revision=revision, **options)
     store.check_encoder(encoder.info)
     return encoder
 

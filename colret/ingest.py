@@ -7,25 +7,25 @@ the documents. The calling thread only passes batches on, so it can be interrupt
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, Protocol
 
-from colret import committing, readers
-from colret.committing import Committer, PageEncoded
-from colret.encoders import Encoder, blamed_on_model
-from colret.errors import DocumentError, ModelError, Reason
+from colret import readers
+from colret.addresses import Place
+from colret.committing import Committer
+from colret.encoders import Encoder
+from colret.encoding import Event, batches, encode_events
+from colret.errors import Reason
 from colret.fitting import fit_projection
 from colret.folders import Found, find_documents
-from colret.memory import bound_memory
+from colret.memory import bound_memory, release_memory
 from colret.planning import make_plan, passed_reasons
 from colret.prefilter import prepare
-from colret.readers import DEFAULT_LIMITS, Limits, PageFailed, PageRead, Readers
+from colret.readers import DEFAULT_LIMITS, Limits, Readers
 from colret.report import IngestReport, Progress, start_report
+from colret.spool import Spool
 from colret.store import PageStore
 from colret.sync import NewDocument, Plan
 from colret.worker import Worker
@@ -37,9 +37,39 @@ COMMIT_SECONDS: Final = 30.0  # or this long, so that a kill costs little
 _BATCHES = 2  # that wait for the encoder, and for the index
 _PATIENCE = 1.0  # seconds that an interrupted ingest waits for a write under way
 
+Put = Callable[[list[Event]], None]
+"""Takes events, the next of each of their documents, on their way into the index; may wait for it."""
+
+
+class Engine(Protocol):
+    """What reads and encodes documents elsewhere than in this process and its children."""
+
+    def run(
+        self,
+        documents: Sequence[NewDocument],
+        put: Put,
+        tell: Callable[[], None],
+        *,
+        limits: Limits,
+        passwords: Sequence[str],
+    ) -> None:
+        """Read and encode documents, and put every event of each, in the document's order.
+
+        Args:
+            documents: In any order, and side by side.
+            put: Takes them.
+            tell: To be called now and then, in the calling thread.
+            limits: Of one page.
+            passwords: To try on documents that need one.
+
+        Raises:
+            ColretError: If it cannot go on; what was put stays.
+        """
+        ...
+
 
 def ingest(
-    paths: Sequence[Path] | Found,
+    paths: Sequence[str | Place] | Found,
     store: PageStore,
     encoder: Encoder,
     *,
@@ -48,6 +78,7 @@ def ingest(
     prune: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     passwords: Sequence[str] = (),
+    engine: Engine | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> IngestReport:
     """Bring the index up to date with the documents below ``paths``.
@@ -57,7 +88,7 @@ def ingest(
     goes on from there.
 
     Args:
-        paths: Files and folders, or what ``find_documents`` found there.
+        paths: Files, folders and addresses of objects, or what ``find_documents`` found there.
         store: The index. It is used from another thread meanwhile.
         encoder: The encoder that made it.
         retry_failed: Read documents again that this version of colret could not use.
@@ -66,6 +97,7 @@ def ingest(
         prune: Take documents out of the index whose files are gone.
         limits: What reading a page may take.
         passwords: To try on documents that need one.
+        engine: What reads and encodes; by default this machine, with ``encoder``.
         on_progress: Called after each page, each document and each commit, in the calling thread.
 
     Returns:
@@ -75,7 +107,7 @@ def ingest(
         StoreError: If the index is another encoder's, is being written to, or cannot be written.
     """
     bound_memory()
-    found = paths if isinstance(paths, Found) else find_documents(paths)
+    found = paths if isinstance(paths, Found) else find_documents(paths, store.location.options)
     retry = passed_reasons(passwords=bool(passwords)) if retry is None else retry
     tellings: SimpleQueue[Progress] = SimpleQueue()
 
@@ -84,10 +116,13 @@ def ingest(
             on_progress(tellings.get())
 
     try:
-        with Worker("colret-write", waiting=_BATCHES, context=store.writing(), patience=_PATIENCE) as writing:
+        with (
+            Spool() as spool,
+            Worker("colret-write", waiting=_BATCHES, context=store.writing(), patience=_PATIENCE) as writing,
+        ):
             n_orphans = writing.call(store.remove_orphans)
             records = writing.call(store.documents)
-            plan = make_plan(found, records, retry_failed=retry_failed, retry=retry, prune=prune)
+            plan = make_plan(found, records, retry_failed=retry_failed, retry=retry, prune=prune, spool=spool)
             report = start_report(plan)
             committer = Committer(store, report, plan, tellings.put, most_pages=COMMIT_PAGES, seconds=COMMIT_SECONDS)
             if plan.new:  # before that, an encoder may not even be loaded
@@ -95,9 +130,18 @@ def ingest(
                 known = {record.doc_id for record in records} - plan.reread
                 again = [document.doc_id for document in plan.new if document.doc_id in known]
                 writing.call(lambda: store.remove_documents(again))
-                with Readers(limits=limits, passwords=passwords) as processes:
+                with Readers(limits=limits, passwords=passwords, spool=spool) as processes:
                     report.n_fitted = fit_projection(store, encoder, processes, plan.new, writing)
-                    _run(processes, encoder, plan.new, committer, writing, tell)
+
+                    def put(events: list[Event]) -> None:
+                        writing.put(lambda: committer.take(events))
+
+                    if engine is None:
+                        _run(processes, encoder, plan.new, put, tell)
+                    else:
+                        engine.run(plan.new, put, tell, limits=limits, passwords=passwords)
+                    writing.call(committer.commit, meanwhile=tell)
+                    tell()
             writing.call(lambda: _conclude(store, plan, committer, report, changed=bool(n_orphans)))
     except KeyboardInterrupt:
         tell()  # what is in, after all
@@ -109,64 +153,21 @@ def _run(
     processes: Readers,
     encoder: Encoder,
     documents: Sequence[NewDocument],
-    committer: Committer,
-    writing: Worker,
+    put: Put,
     tell: Callable[[], None],
 ) -> None:
-    """Bring documents into the index, in order; ``tell`` is called now and then."""
+    """Read and encode documents on this machine, in order; ``tell`` is called now and then."""
     info = encoder.info
     reading = processes.read(documents, pixels=info.render_pixels, ocr=info.reads == "words")
     with closing(reading) as events, Worker("colret-encode", waiting=_BATCHES) as encoding:
-        for batch in _batches(events):
+        for batch in batches(events, ENCODE_PAGES, COMMIT_SECONDS):
 
             def work(batch: Sequence[readers.Event] = batch) -> None:
-                encoded = _encoded(encoder, batch)
-                writing.put(lambda: committer.take(encoded))
+                put(encode_events(encoder, batch))
 
             encoding.put(work, meanwhile=tell)
             tell()
         encoding.finish(meanwhile=tell)
-    writing.call(committer.commit, meanwhile=tell)
-    tell()
-
-
-def _batches(events: Iterable[readers.Event]) -> Iterator[list[readers.Event]]:
-    """Yield events together that hold enough pages to encode, or have waited for long."""
-    batch: list[readers.Event] = []
-    n_pages, started = 0, time.monotonic()
-    for event in events:
-        batch.append(event)
-        n_pages += isinstance(event, PageRead)
-        waited = time.monotonic() - started
-        if n_pages >= ENCODE_PAGES or len(batch) >= 8 * ENCODE_PAGES or waited > COMMIT_SECONDS:
-            yield batch
-            batch, n_pages, started = [], 0, time.monotonic()
-    if batch:
-        yield batch
-
-
-def _encoded(encoder: Encoder, events: Sequence[readers.Event]) -> list[committing.Event]:
-    """Return the events with their pages encoded."""
-    pages = iter(_encode(encoder, [event for event in events if isinstance(event, PageRead)]))
-    return [next(pages) if isinstance(event, PageRead) else event for event in events]
-
-
-def _encode(encoder: Encoder, pages: Sequence[PageRead]) -> list[PageEncoded | PageFailed]:
-    """Encode pages together; if the model fails, one by one, so that it costs no more than the page it fails on."""
-    if not pages:
-        return []
-    try:
-        with blamed_on_model(pages[0].page.ref.page_id):
-            embeddings = encoder.encode_pages([each.page for each in pages])
-    except ModelError as error:
-        if len(pages) > 1:
-            return [result for each in pages for result in _encode(encoder, [each])]
-        failure = DocumentError(error.subject, error.problem, error.remedy, reason="encoding_failed")
-        return [PageFailed(pages[0].document, pages[0].page.ref.number, failure)]
-    return [
-        PageEncoded(each.document, replace(each.page, image=None), embedding, each.ocr_seconds)
-        for each, embedding in zip(pages, embeddings, strict=True)
-    ]
 
 
 def _conclude(store: PageStore, plan: Plan, committer: Committer, report: IngestReport, *, changed: bool) -> None:
@@ -179,5 +180,7 @@ def _conclude(store: PageStore, plan: Plan, committer: Committer, report: Ingest
     if committer.unsettled:
         store.remove_orphans()
     if changed or plan.new or plan.updated or obsolete or plan.dropped:
+        release_memory()  # what encoding has left, before these take what they need
         store.compact()
+        release_memory()
         prepare(store)

@@ -160,6 +160,10 @@ def in_points(boxes: Boxes, width: float, height: float) -> Float64:
 
 def centres_inside(words: Boxes, boxes: Boxes) -> NDArray[np.bool_]:
     """Tell which words' centres lie in which boxes: (boxes, W)."""
-    centres = (words[:, :2].astype(np.int64) + words[:, 2:]) // 2  # (W, 2)
-    inside = (centres >= boxes[:, None, :2]) & (centres <= boxes[:, None, 2:])
-    return np.asarray(inside.all(axis=2))
+    x, y = ((words[:, :2].astype(np.int64) + words[:, 2:]) // 2).astype(np.uint16).T
+    left, top, right, bottom = boxes.T[:, :, None]
+    # One edge at a time: four comparisons of 16 bits, several times faster than one of pairs.
+    inside = (x >= left) & (x <= right)
+    inside &= y >= top
+    inside &= y <= bottom
+    return np.asarray(inside)

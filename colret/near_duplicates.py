@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from colret.grouping import alike, components, duplicate_groups, identical
+from colret.grouping import Groups, alike, components, duplicate_groups, identical
 from colret.shingles import candidate_pairs, resemblance, shingles, sketch
 from colret.store import PageStore
 from colret.types import Candidate, Int64
@@ -29,6 +29,7 @@ IMAGE_COSINE: Final = 0.98
 """Of pages without words: bits in which their hashes may differ, and the least cosine of their mean vectors."""
 
 _BLOCK_PAGES = 2000  # whose words are in memory at once
+_PAIRS = 2048  # of pages, whose words are
 
 
 class DuplicateGroup(NamedTuple):
@@ -78,15 +79,27 @@ def page_groups(store: PageStore, threshold: float = DEFAULT_RESEMBLANCE) -> Int
 
 
 def _alike_in_words(store: PageStore, places: Int64, threshold: float) -> Int64:
-    """Return the pairs of the pages at ``places`` that share enough words, (E, 2) int64 into ``places``."""
+    """Return pairs that link the pages at ``places`` that share enough words, (E, 2) int64 into ``places``.
+
+    Pages that are linked already are not compared: of thousands made from one form, each is
+    compared with one other, not with all.
+    """
     sketches = [sketch(shingles(text)) for _, text in _texts(store, places)]
     if not sketches:
         return np.empty((0, 2), np.int64)
-    pairs = np.concatenate([*candidate_pairs(np.stack(sketches)), np.empty((0, 2), np.int64)])
-    wanted = np.unique(pairs)
-    found = {place: shingles(text) for place, text in zip(wanted.tolist(), _only(store, places[wanted]), strict=True)}
-    near = [resemblance(found[a], found[b]) >= threshold for a, b in pairs.tolist()]
-    return pairs[np.array(near, np.bool_)]
+    groups = Groups(len(places))
+    links: list[tuple[int, int]] = []
+    for candidates in candidate_pairs(np.stack(sketches), groups.of):
+        for start in range(0, len(candidates), _PAIRS):
+            pairs = groups.apart(candidates[start : start + _PAIRS])
+            wanted = np.unique(pairs)
+            texts = zip(wanted.tolist(), _only(store, places[wanted]), strict=True)
+            found = {place: shingles(text) for place, text in texts}
+            for a, b in pairs.tolist():
+                if groups.of[a] != groups.of[b] and resemblance(found[a], found[b]) >= threshold:
+                    groups.unite(a, b)
+                    links.append((a, b))
+    return np.array(links, np.int64).reshape(-1, 2)
 
 
 def _likeness(store: PageStore, places: Int64) -> tuple[float, str]:

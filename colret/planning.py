@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Final
 
 import colret
-from colret.documents import SourceFile, display_path, document_id, path_on_disk
+from colret.addresses import Place
+from colret.documents import SourceFile, display_path
 from colret.errors import DocumentError, Reason
 from colret.folders import Found, has_vanished, is_below, is_gone, lasting_time
+from colret.places import place_of
+from colret.spool import Spool, identified
 from colret.sync import Change, NewDocument, Plan, barred_record, without_content
 from colret.types import DocumentFile, DocumentRecord
 
@@ -26,6 +28,7 @@ def make_plan(
     retry_failed: bool = False,
     retry: Collection[Reason] = (),
     prune: bool = False,
+    spool: Spool | None = None,
 ) -> Plan:
     """Compare files with records; a file is read for its hash only if its path, size or time is new.
 
@@ -38,8 +41,9 @@ def make_plan(
             at hand now: these are read again too.
         prune: Take paths that have vanished out of the index. Below a given folder without a
             single document that is refused: it looks like a disk that is not mounted.
+        spool: Keeps copies of objects that are read for their hash, for whoever reads them next.
     """
-    return _Planner(found, records, retry_failed, frozenset(retry), prune).make()
+    return _Planner(found, records, retry_failed, frozenset(retry), prune, spool).make()
 
 
 def passed_reasons(*, passwords: bool) -> frozenset[Reason]:
@@ -62,12 +66,14 @@ class _Planner:
         retry_failed: bool,
         retry: frozenset[Reason],
         prune: bool,
+        spool: Spool | None,
     ) -> None:
         self._found = found
         self._retry_failed, self._retry, self._prune = retry_failed, retry, prune
         self._plan = Plan(problems=list(found.problems))
         self._unusable = dict(found.unusable)
         self._barred, self._known = without_content(records)
+        self._identified = spool.identified if spool else identified
         self._paths = {file.path for record in self._known.values() for file in record.files}
         self._holders = self._identify()
         self._looked_at = {file.path for held in self._holders.values() for file in held}
@@ -90,20 +96,22 @@ class _Planner:
         """Return the files that hold each document; the unreadable ones join the unusable."""
         seen = {(file, record.size): record.doc_id for record in self._known.values() for file in record.files}
         holders: dict[str, dict[DocumentFile, SourceFile]] = {}
+        unseen = []
         for source in self._found.sources:
             file = DocumentFile(display_path(source.path), source.mtime_ns)
-            doc_id = seen.get((file, source.size))
-            if doc_id is None:
-                file = file._replace(mtime_ns=lasting_time(source.mtime_ns, time.time_ns()))
-                try:
-                    doc_id = document_id(source.path)
-                except DocumentError as error:
-                    self._unusable[file.path] = error
-                    continue
-            holders.setdefault(doc_id, {})[file] = source
+            if doc_id := seen.get((file, source.size)):
+                holders.setdefault(doc_id, {})[file] = source
+            else:
+                unseen.append(source)
+        for source, doc_id, error, begun_ns in self._identified(unseen):
+            file = DocumentFile(display_path(source.path), lasting_time(source.mtime_ns, begun_ns))
+            if error:
+                self._unusable[file.path] = error
+            else:
+                holders.setdefault(doc_id, {})[file] = source
         return holders
 
-    def _emptied_roots(self) -> list[Path]:
+    def _emptied_roots(self) -> list[Place]:
         """Return the given folders that hold no document."""
         full = {folder for source in self._found.sources for folder in source.path.parents}
         return [root for root in self._found.roots if root in self._found.listed and root not in full]
@@ -121,7 +129,7 @@ class _Planner:
                 self._plan.dropped.append(record)
 
     def _was_looked_for(self, path: str) -> bool:
-        on_disk = path_on_disk(path)
+        on_disk = place_of(path)
         listed = self._found.listed
         return on_disk.parent in listed or on_disk in listed or has_vanished(path, self._found)
 
@@ -143,18 +151,24 @@ class _Planner:
         kept = {file for file in record.files if file.path not in self._looked_at}
         new_paths = {file.path for file in held} - {file.path for file in record.files}
         if new_paths:  # an old path that is gone was renamed
-            kept = {file for file in kept if not _was_renamed(file.path, new_paths)}
+            kept = {file for file in kept if not self._was_renamed(file.path, new_paths)}
         for file in list(kept):
             if has_vanished(file.path, self._found) and self._drops(record, file.path):
                 kept.remove(file)
         return tuple(sorted(held | kept))
+
+    def _was_renamed(self, path: str, new_paths: Collection[str]) -> bool:
+        """Return whether a path is gone; where case makes no difference, another case of it is no second file."""
+        place = place_of(path)
+        same_file = isinstance(place, Path) and path.casefold() in {new.casefold() for new in new_paths}
+        return same_file or is_gone(place, self._found)
 
     def _drops(self, record: DocumentRecord, path: str) -> bool:
         """Return whether a path that has vanished is to be forgotten."""
         if record.status == "failed":  # nothing is lost
             return True
         self._plan.changes[path] = "vanished"
-        return self._prune and not is_below(path_on_disk(path), self._unpruned)
+        return self._prune and not is_below(place_of(path), self._unpruned)
 
     def _is_due(self, record: DocumentRecord, held: Iterable[DocumentFile]) -> bool:
         """Return whether a document is to be read again."""
@@ -192,17 +206,12 @@ class _Planner:
 
     def _tell_refused(self) -> None:
         """Say what was not pruned, for it may not have been deleted at all."""
-        gone = [path_on_disk(path) for path, change in self._plan.changes.items() if change == "vanished"]
+        gone = [place_of(path) for path, change in self._plan.changes.items() if change == "vanished"]
         for root in self._unpruned if self._prune else ():
             if n := sum(is_below(path, [root]) for path in gone):
                 problem = f"holds no document any more, so the {n} known below it are kept: is its disk mounted"
                 remedy = f"if they are gone for good: colret remove {root}"
                 self._plan.problems.append(DocumentError(root, problem, remedy, reason="missing"))
-
-
-def _was_renamed(path: str, new_paths: Collection[str]) -> bool:
-    """Return whether a path is gone; where case makes no difference, another case of it is no second file."""
-    return is_gone(path_on_disk(path)) or path.casefold() in {new.casefold() for new in new_paths}
 
 
 def _suffixes(files: Iterable[DocumentFile]) -> set[str]:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from colret.documents import absolute_path, display_path
+from colret.documents import display_path
 from colret.errors import DocumentError
+from colret.places import absolute_place
 from colret.store import PageStore
 from colret.types import DocumentRecord
 
@@ -53,7 +54,7 @@ def _take(target: str, records: dict[str, DocumentRecord], left: dict[str, Docum
     """Take the paths that ``target`` names from the records that are left."""
     if not target.strip():  # which would be the working folder, as an unset variable is
         raise DocumentError("''", "names no document", "see: colret list", reason="missing")
-    path = display_path(absolute_path(target))
+    path = display_path(absolute_place(target))
     below = path.rstrip(os.sep) + os.sep
     held = [
         record.doc_id for record in records.values() if any(_is_at(file.path, path, below) for file in record.files)

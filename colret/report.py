@@ -75,6 +75,11 @@ class Reading:
         return self.n_encoded + self.n_blank + len(self.skipped)
 
     @property
+    def bytes_done(self) -> float:
+        """Its share of the file's bytes that the pages done with stand for."""
+        return self.document.source.size * self.n_done / max(self.n_pages, self.n_done, 1)
+
+    @property
     def path(self) -> str:
         """The path it is read from."""
         return display_path(self.document.source.path)

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from colret import types
+from colret.characters import running_text
 from colret.encoders import Encoder
 from colret.evidence import Evidence, find_evidence
 from colret.lanes import Lane
@@ -44,12 +45,11 @@ class Asked:
         self._lock = lock
         self._embed = cache(embed)
 
-    def evidence(self, hit: types.Hit, *, again: bool = True) -> Evidence:
-        """Return what of a hit's page matches; ``again``: encode the page again where its boxes were pooled away."""
+    def evidence(self, hits: Sequence[types.Hit], *, again: bool = True) -> list[Evidence]:
+        """Return what of hits' pages matches; ``again``: encode a page again where its boxes were pooled away."""
         with self._lock:
             encoder = self._encoder if again else None
-            [found] = find_evidence(self._store, self._embed(), [hit], encoder=encoder)
-        return found
+            return find_evidence(self._store, self._embed(), hits, encoder=encoder)
 
     def draw(self, hit: types.Hit, size: int, evidence: Evidence | None, token: int | None, full: float) -> Image:
         """Return the image of a hit's page, read from its file."""
@@ -82,6 +82,11 @@ class Hit:
     _ranked: types.Hit = field(repr=False, compare=False)
     _first: types.Hit = field(repr=False, compare=False)
 
+    @property
+    def doc_id(self) -> str:
+        """The document's id, the same for all of its pages."""
+        return self._ranked.ref.doc_id
+
     @cached_property
     def evidence(self) -> Evidence:
         """What of the page matched; in the text lane this loads the model.
@@ -90,7 +95,8 @@ class Hit:
             StoreError: If the page has been removed from the index.
             ModelError: If the model cannot be loaded.
         """
-        return self._asked.evidence(self._ranked)
+        [found] = self._asked.evidence([self._ranked])
+        return found
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -104,8 +110,8 @@ class Hit:
 
     @property
     def text(self) -> str:
-        """The page's words in reading order, single spaces between them."""
-        return self.evidence.page.words.text
+        """The page's words in reading order, spaces between them where their script has any."""
+        return running_text(self.evidence.page.words.texts)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -131,7 +137,7 @@ class Hit:
             raise ValueError(f"there are {len(self.tokens)} tokens that have a place: {token} is none of their indices")
         if not overlay:
             return self._asked.draw(self._ranked, size, None, None, 0.0)
-        first = self.evidence if self._first == self._ranked else self._asked.evidence(self._first, again=False)
+        first = self.evidence if self._first == self._ranked else self._asked.evidence([self._first], again=False)[0]
         return self._asked.draw(self._ranked, size, self.evidence, token, first.matches.strength)
 
 
@@ -157,6 +163,17 @@ class Results:
     def __getitem__(self, place: int) -> Hit:
         """Return the hit at ``place``, from 0."""
         return self.hits[place]
+
+    def evidence(self) -> list[Evidence]:
+        """Return what of each hit's page matched, all of it read at once and no page encoded again.
+
+        Raises:
+            StoreError: If a page has been removed from the index.
+            ModelError: If the model cannot be loaded.
+        """
+        if not self.hits:
+            return []
+        return self.hits[0]._asked.evidence([hit._ranked for hit in self.hits], again=False)
 
 
 def results_of(

@@ -13,6 +13,8 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
+from colret.errors import ColretError
+
 _LOCK = "lock"  # its file: held as long as the process lives
 _YOUNG_SECONDS: Final = 60.0  # a folder may be there before its lock is held
 
@@ -33,6 +35,12 @@ def scratch_folder(prefix: str) -> Path:
         atexit.register(_leave, folder, lock, pid)
         _folders[pid, prefix] = folder
     return _folders[pid, prefix]
+
+
+def no_room(error: OSError) -> ColretError:
+    """Return the error that tells that nothing can be written there."""
+    problem = f"cannot be written to ({error.strerror})"
+    return ColretError("the folder for temporary files", problem, "free space there, or set TMPDIR to another folder")
 
 
 def delete_abandoned(parent: Path, prefix: str) -> None:

@@ -32,6 +32,12 @@ from colret.types import Candidate, Hit, Int64, PageDetails, QueryEmbedding
 DEFAULT_CANDIDATES: Final = 100
 """Pages that the prefilter keeps for MaxSim."""
 
+RECENT_SECONDS: Final = 1.0
+"""Within which a search may miss what was committed to an index in an object store."""
+
+LONGEST_QUERY: Final = 10_000
+"""Characters of a query, some 1,500 words: time and memory grow with it."""
+
 _QUERIES_TOGETHER = 64  # that share reads
 _ATTEMPTS = 4  # at reading what another process may be compacting
 
@@ -67,12 +73,19 @@ def embed(store: PageStore, encoder: Encoder, texts: Sequence[str]) -> list[Quer
     """Encode queries with the encoder that made the index.
 
     Raises:
-        ValueError: If a text has no tokens.
+        ValueError: If a text has no tokens, or more than ``LONGEST_QUERY`` characters.
         StoreError: If the index is another encoder's.
     """
+    _refuse_long(texts)
     store.check_encoder(encoder.info)
     embeddings = encoder.encode_queries(texts)
     return [replace(embedding, text=text) for embedding, text in zip(embeddings, texts, strict=True)]
+
+
+def _refuse_long(texts: Sequence[str]) -> None:
+    longest = max(map(len, texts), default=0)
+    if longest > LONGEST_QUERY:
+        raise ValueError(f"a query has at most {LONGEST_QUERY:,} characters, not {longest:,}: ask for less of it")
 
 
 def search(
@@ -107,7 +120,7 @@ def search(
 
     Raises:
         ValueError: If ``k`` or ``n_candidates`` is below 1, the prefilter or lane is unknown, or a
-            text has no tokens.
+            text has no tokens or too many characters.
         StoreError: If the index is another encoder's, or holds no pages.
         ColretError: If the scope is no condition, or names no document.
     """
@@ -126,7 +139,12 @@ def search(
 
 
 def words_only(texts: Sequence[str]) -> list[QueryEmbedding]:
-    """Return queries for the text lane, which needs no encoder."""
+    """Return queries for the text lane, which needs no encoder.
+
+    Raises:
+        ValueError: If a text has more than ``LONGEST_QUERY`` characters.
+    """
+    _refuse_long(texts)
     return [QueryEmbedding(np.empty((0, 0), np.float32), (), text) for text in texts]
 
 
@@ -188,7 +206,7 @@ def pages_in_scope(store: PageStore, scope: Scope) -> Int64:
     """
     table = store.page_table()
     if not len(table):
-        raise StoreError(store.path, "holds no pages", "add some with: colret ingest FOLDER")
+        raise StoreError(store.location, "holds no pages", "add some with: colret ingest FOLDER")
     mask = None if scope == Scope() else page_mask(table.as_arrow(), store.documents(), **asdict(scope))
     if mask is None:
         return np.arange(len(table))
@@ -200,7 +218,7 @@ def pages_in_scope(store: PageStore, scope: Scope) -> Int64:
 def fresh(store: PageStore, read: Callable[[], Result]) -> Result:
     """Read from the index as it is now; again if another process compacted it meanwhile."""
     for attempt in range(_ATTEMPTS):
-        store.refresh()
+        store.refresh(within=0 if attempt else RECENT_SECONDS)
         try:
             return read()
         except StaleReadError:
@@ -217,7 +235,7 @@ def places_of(store: PageStore, pages: Sequence[Hit | Candidate]) -> Int64:
     """
     places = store.page_table().places(page.row_id for page in pages)
     if len(places) < len(pages):
-        raise StoreError(store.path, f"{len(pages) - len(places)} of the pages found are gone", "search again")
+        raise StoreError(store.location, f"{len(pages) - len(places)} of the pages found are gone", "search again")
     return places
 
 

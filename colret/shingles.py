@@ -27,7 +27,7 @@ BANDS, ROWS = 32, 4
 """Of a sketch: two texts of resemblance s agree in some band with probability 1 - (1 - s^4)^32: .87 at .5,
 .9999 at .725."""
 
-_TILE = 2048  # pages of one bucket compared with as many others at once
+_TILE = 256  # pages of one bucket compared with as many others at once
 _ODD = np.random.default_rng(20_231).integers(1, 2**63, (2, BANDS * ROWS), np.uint64) | np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
@@ -65,11 +65,13 @@ def sketch(found: UInt64) -> UInt64:
     return bands
 
 
-def candidate_pairs(sketches: UInt64) -> Iterator[Int64]:
+def candidate_pairs(sketches: UInt64, groups: Int64 | None = None) -> Iterator[Int64]:
     """Yield (E, 2) pairs of places, the lower first, whose sketches agree in a band; each pair once.
 
     Args:
         sketches: (n, BANDS).
+        groups: (n,) whose members need no comparing, so that their pairs are left out; may be
+            changed while pairs are taken.
     """
     for band in range(sketches.shape[1]):
         column = sketches[:, band]
@@ -78,19 +80,24 @@ def candidate_pairs(sketches: UInt64) -> Iterator[Int64]:
         sizes = np.diff(np.append(starts, len(order)))
         for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
             bucket = order[start : start + size]
-            for pairs in _pairs(bucket):
+            for pairs in _pairs(bucket, groups):
                 earlier = (sketches[pairs[:, 0], :band] == sketches[pairs[:, 1], :band]).any(axis=1)
                 yield pairs[~earlier]
 
 
-def _pairs(bucket: Int64) -> Iterator[Int64]:
-    """Yield all pairs of a bucket, whose places ascend, in blocks."""
+def _pairs(bucket: Int64, groups: Int64 | None) -> Iterator[Int64]:
+    """Yield all pairs of a bucket, whose places ascend, in blocks; none of two members of a group."""
     for start in range(0, len(bucket), _TILE):
         first = bucket[start : start + _TILE]
         for other in range(start, len(bucket), _TILE):
             second = bucket[other : other + _TILE]
+            own = None if groups is None else (groups[first], groups[second])
+            if own is not None and all((each == own[0][0]).all() for each in own):
+                continue
             rows, columns = np.meshgrid(first, second, indexing="ij")
             keep = rows < columns
+            if own is not None:
+                keep &= own[0][:, None] != own[1]
             yield np.stack([rows[keep], columns[keep]], axis=1).astype(np.int64)
 
 

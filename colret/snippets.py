@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colret.characters import running_text, spaces_before
 from colret.matches import Matches, centres_inside, token_gains
 from colret.types import Words
 
@@ -63,9 +64,10 @@ def snippet(words: Words, weights: NDArray[np.float64], n_words: int = SNIPPET_W
     """
     start, end = _heaviest_run(weights, n_words)
     before = "… " if start else ""
-    text = before + " ".join(words.texts[start:end]) + (" …" if end < len(words.texts) else "")
+    shown = words.texts[start:end]
+    text = before + running_text(shown) + (" …" if end < len(words.texts) else "")
     matched = weights[start:end] >= max(_HIGHLIGHTED * weights.max(initial=0.0), 1e-12)
-    return Snippet(text, tuple(_spans(words.texts[start:end], matched, len(before))))
+    return Snippet(text, tuple(_spans(shown, matched, len(before))))
 
 
 def _heaviest_run(weights: NDArray[np.float64], n_words: int) -> tuple[int, int]:
@@ -80,15 +82,16 @@ def _heaviest_run(weights: NDArray[np.float64], n_words: int) -> tuple[int, int]
     return start, start + n_words
 
 
-def _spans(texts: tuple[str, ...], matched: NDArray[np.bool_], at: int) -> Iterator[tuple[int, int]]:
+def _spans(texts: Sequence[str], matched: NDArray[np.bool_], at: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of matched words, those side by side as one; ``at`` is where the first word begins."""
-    begin = None
-    for text, is_matched in zip(texts, matched.tolist(), strict=True):
-        if is_matched and begin is None:
-            begin = at
-        elif not is_matched and begin is not None:
-            yield begin, at - 1
-            begin = None
-        at += len(text) + 1
-    if begin is not None:
-        yield begin, at - 1
+    begin = end = at
+    inside = False
+    for space, text, is_matched in zip(spaces_before(texts), texts, matched.tolist(), strict=True):
+        if inside and not is_matched:
+            yield begin, end
+        if is_matched and not inside:
+            begin = end + len(space)
+        inside = is_matched
+        end += len(space) + len(text)
+    if inside:
+        yield begin, end

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final, Literal, NamedTuple
 
 _LUCENE = (
@@ -61,6 +62,16 @@ def page_terms(text: str) -> PageTerms:
         terms += found.single
         length += max(1, len(found.single))
     return PageTerms(terms, length)
+
+
+def terms_by_word(words: Sequence[str]) -> list[set[str]]:
+    """Return the terms of each word of a page; of scripts without spaces also those that reach into the next word."""
+    found = [set(page_terms(word).terms) for word in words]
+    for i, (before, after) in enumerate(pairwise(map(normal, words))):
+        if _GAP.search(f"{before[-1:]} {after[:1]}"):
+            for terms in found[i : i + 2]:
+                terms.add(before[-1] + after[0])
+    return found
 
 
 def query_terms(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from colret import bm25
 from colret.store import PageStore
-from colret.terms import page_terms, query_terms, sequence_terms, word_sequence
+from colret.terms import query_terms, sequence_terms, terms_by_word, word_sequence
 from colret.types import Float32, Int64, Words
 
 _BLOCK_PAGES: Final = 2000  # whose terms are in memory at once: some 10 MB
@@ -96,7 +96,7 @@ class TextLane:
         terms = query_terms(text)
         idf = bm25.inverse_frequencies(self._frequencies(terms), self._store.n_pages())
         known = dict(zip(terms, idf.tolist(), strict=True))
-        return np.array([sum(known.get(term, 0.0) for term in set(page_terms(word).terms)) for word in words.texts])
+        return np.array([sum(known.get(term, 0.0) for term in each) for each in terms_by_word(words.texts)])
 
     def _frequencies(self, terms: Sequence[str]) -> Int64:
         """Return how many visible pages have each term, looked up once until the index changes."""

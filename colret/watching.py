@@ -19,7 +19,7 @@ _TICK_MS = 250  # between looks at the clock
 
 
 def follow(
-    folders: Sequence[Path], sync: Callable[[], bool], *, ignore: Path, stop: threading.Event | None = None
+    folders: Sequence[Path], sync: Callable[[], bool], *, ignore: Path | None, stop: threading.Event | None = None
 ) -> None:
     """Call ``sync`` at once, and each time that something below ``folders`` has changed; return on ``stop``.
 
@@ -30,7 +30,7 @@ def follow(
         folders: Folders, to any depth.
         sync: Brings an index up to date; returns whether to be called again soon, though nothing
             may change.
-        ignore: A folder whose changes do not count: that of the index.
+        ignore: A folder whose changes do not count: that of the index, if it is in one.
         stop: Ends it within a moment, unless a sync is under way.
 
     Raises:
@@ -42,7 +42,7 @@ def follow(
     while not stop.is_set():
         watched = _identities(roots)
         for paths in _changes([root for root in roots if root.is_dir()], stop):
-            clock.tick(any(_concerns(path, roots, absolute_path(ignore)) for path in paths))
+            clock.tick(any(_concerns(path, roots, ignore and absolute_path(ignore)) for path in paths))
             if clock.is_due():
                 clock.synced(again=sync())
             if _identities(roots) != watched:  # what is watched is not what has that name now
@@ -119,7 +119,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _concerns(path: Path, roots: Sequence[Path], ignore: Path) -> bool:
+def _concerns(path: Path, roots: Sequence[Path], ignore: Path | None) -> bool:
     """Return whether a change of ``path`` may be one of a document, or of a folder that holds some."""
     if ignore in (path, *path.parents):
         return False

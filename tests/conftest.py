@@ -16,6 +16,7 @@ from colret.encoders.text import TextEncoder, load_embedded
 from colret.ingest import ingest
 from colret.settings import settings_for
 from colret.store import PageStore
+from tests.object_store import bucket, s3_endpoint, traffic  # noqa: F401
 from tests.pdfs import PdfSpec, build_pdf, text
 
 # A slow machine is no failure, and the same commit gives the same result. `make prove` draws anew.

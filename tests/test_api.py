@@ -220,6 +220,19 @@ def test_an_index_tells_what_it_holds(index: colret.Index, made: Path) -> None:
     assert [Path(record.files[0].path).stem for record in index.documents()] == ["heron", "revenue", "sourdough"]
 
 
+def test_one_document_may_be_named_by_itself(index: colret.Index) -> None:
+    assert {name for name, _ in found(index.search("fish", docs="heron.pdf"))} == {"heron"}
+
+
+def test_a_closed_index_says_so(made: Path) -> None:
+    with colret.open(made) as closed:
+        pass
+    with pytest.raises(ValueError, match="is closed: open it again"):
+        closed.search("fish")
+    with pytest.raises(AttributeError, match="no attribute 'serch'"):
+        closed.serch  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_what_is_no_index_is_refused(tmp_path: Path, made: Path) -> None:
     with pytest.raises(colret.ColretError, match="no index here"):
         colret.open(tmp_path / "none")

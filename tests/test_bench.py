@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colret.compaction import bytes_below
+from colret.index_folder import bytes_below
 from colret.encoders.text import TextEncoder
 from colret.scoring import normalize_rows
 from colret.types import Boxes, Float32

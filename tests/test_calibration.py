@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -186,13 +186,39 @@ def test_lifts_are_measured_from_the_median_page(example_index: Path, embedded: 
     assert len(sample_places(10**5)) == SAMPLE_PAGES == len(set(sample_places(10**5).tolist()))
 
 
+def test_info_tells_that_a_calibration_is_missing_or_does_not_hold(index: PageStore, calibration: Calibration) -> None:
+    def told(*options: str) -> str:
+        return CliRunner().invoke(cli, ["info", "--index", str(index.location), *options]).stdout
+
+    assert "calibrated no; colret calibrate" in told()
+    assert json.loads(told("--json"))["calibration"] is None
+    with index.writing():
+        index.put_note("colret:calibration", asdict(calibration) | {"n_pages": 1000})
+    assert "calibrated no longer: it was fitted to 1,000 pages, and now there are 29; calibrate it again" in told()
+    assert "fitted to 1,000 pages" in json.loads(told("--json"))["calibration"]["misfit"]
+
+
 def test_what_cannot_be_calibrated_says_why(store: PageStore, embedded: TextEncoder, folder: Path) -> None:
     with pytest.raises(StoreError, match="0 queries could be made of its pages"):
         calibrate(store, embedded)
     ingest([folder], store, embedded)
     with pytest.raises(StoreError, match="2 queries were given, and a floor needs 19"):
-        calibrate(store, embedded, queries=["grey heron", "sourdough bread"])
+        calibrate(store, embedded, queries=["grey heron", "sourdough bread"] * 10)  # repeats tell nothing new
     assert load_calibration(store) is None
+
+
+def test_pages_that_change_meanwhile_are_not_mixed_up(index: PageStore, embedded: TextEncoder, tmp_path: Path) -> None:
+    """Made queries know their page by its place, which another process's documents may shift."""
+
+    def add_a_document(phase: str) -> None:
+        if phase == "lane text":
+            other = PageStore.open(index.location)
+            ingest([write_pdf(tmp_path / "0.pdf", TOPICS["violin"])], other, embedded)
+
+    with pytest.raises(StoreError, match="has changed while it was calibrated; run it again"):
+        calibrate(index, embedded, on_phase=add_a_document)
+    assert load_calibration(index) is None
+    calibrate(index, embedded)
 
 
 def test_one_document_needs_questions_without_an_answer(
@@ -222,6 +248,10 @@ def test_the_command_fits_keeps_and_prints(index: PageStore, tmp_path: Path) -> 
     kept = load_calibration(index)
     assert kept is not None
     assert kept.made_of == "pages; file"
+    info = ["info", "--index", command[-1]]
+    assert "pages; floors visual 0." in CliRunner().invoke(cli, info).stdout
+    told = json.loads(CliRunner().invoke(cli, [*info, "--json"]).stdout)["calibration"]
+    assert (told["created"], told["misfit"], set(told["lanes"])) == (kept.created, None, set(LANES))
     few = CliRunner().invoke(cli, [*command, "--queries", str(questions)])
     assert few.exit_code == 1
     assert few.stderr.splitlines()[-1].startswith("colret: ")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colret.characters import split_at_ideographs, visible_word
+from colret.characters import running_text, spaces_before, split_at_ideographs, visible_word
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,23 @@ def test_a_word_is_valid_normal_and_stays_what_it_is(run: str) -> None:
 )
 def test_letters_of_scripts_without_spaces_are_words(units: str, words: list[str]) -> None:
     assert split_at_ideographs(units) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (["人", "人", "生", "而", "自由。", "他"], "人人生而自由。他"),
+        (["カメラ", "の", "値段"], "カメラの値段"),
+        (["他", "说", "“你", "好”", "（注）", "了"], "他说“你好”（注）了"),
+        (["第", "3", "章", "2023", "年"], "第3章2023年"),
+        (["使", "用", "PDF", "文", "件"], "使用 PDF 文件"),
+        (["모든", "인간은", "人"], "모든 인간은 人"),
+        (["ทุกคน", "เกิดมา"], "ทุกคน เกิดมา"),  # Thai has spaces between phrases
+        (["all", "human", "beings", "1", "2"], "all human beings 1 2"),
+        (["\U00020000", "\U00020001"], "\U00020000\U00020001"),
+        ([], ""),
+    ],
+)
+def test_words_are_written_with_the_spaces_of_their_script(words: list[str], written: str) -> None:
+    assert running_text(words) == written
+    assert len(spaces_before(words)) == len(words)

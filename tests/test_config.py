@@ -42,6 +42,20 @@ def index_asked(*arguments: str) -> str:
     return result.stderr.removeprefix("colret: ").partition(":")[0]
 
 
+def test_a_user_without_a_home_has_no_configuration_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number that no name belongs to."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    result = run("config")
+    assert (result.exit_code, result.stdout) == (0, "colret.toml  (not there)\n")
+    assert index_asked() == ".colret"
+
+
 def test_the_command_line_wins_over_the_environment_over_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert index_asked() == ".colret"
     write('index = "of the user"', HOME)

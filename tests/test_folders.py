@@ -17,7 +17,7 @@ from colret.folders import Found, find_documents, has_vanished
 
 
 def names(found: Found, root: Path) -> list[str]:
-    return [str(file.path.relative_to(root)) for file in found.sources]
+    return [str(file.file.relative_to(root)) for file in found.sources]
 
 
 def reasons(found: Found, root: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ import colret.compaction
 import colret.text_lane
 from colret.encoders.text import TextEncoder
 from colret.ingest import ingest
-from colret.search import Ranking, rank, words_only
+from colret.search import Ranking, explain, rank, words_only
 from colret.store import PageStore
 from colret.terms import page_terms, query_terms
 from colret.text_lane import TextLane, phrases
@@ -301,3 +301,13 @@ def test_few_candidates_leave_the_best_where_they_are(tmp_path: Path) -> None:
     [fast] = rank(store, words_only(["zorp quux"]), k=5, n_candidates=20, lane="text")
     assert (exact.n_scored, fast.n_scored) == (59, 20)
     assert fast.hits == exact.hits
+
+
+def test_words_of_scripts_without_spaces_are_shown_where_they_were_found(tmp_path: Path) -> None:
+    """Their pairs of characters reach from one word of the page, a letter, into the next."""
+    text = " ".join(["other"] * 40 + list("世界人权宣言第一条"))
+    store = fill(tmp_path / "index", [text])
+    [query] = words_only(["人权宣言"])
+    [ranking] = rank(store, [query], lane="text")
+    [shown] = explain(store, query, ranking.hits)
+    assert [shown.snippet[start:end] for start, end in shown.highlights] == ["人权宣言"]

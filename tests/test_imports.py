@@ -26,7 +26,10 @@ HEAVY = (
     "scipy",
     "pyarrow",
     "PIL",
+    "fastapi",
     "pypdfium2",
+    "mcp",
+    "pydantic",
 )
 ROOT = Path(__file__).parent.parent
 
@@ -47,7 +50,9 @@ finally:
     return {name for name in HEAVY if name in modules}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ingest", "--help"], ["query", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["ingest", "--help"], ["query", "--help"], ["serve", "--help"]]
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert imported(arguments) == set()
 

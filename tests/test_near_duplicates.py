@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from colret import shingles as shingling
 from colret.encoders.text import TextEncoder
+from colret.grouping import Groups, components
 from colret.ingest import ingest
 from colret.near_duplicates import near_duplicates, page_groups
 from colret.schema import FORMAT_VERSION
 from colret.scoring import normalize_rows
-from colret.shingles import BANDS, RUN, candidate_pairs, resemblance, shingles, sketch
+from colret.shingles import BANDS, RUN, UInt64, candidate_pairs, resemblance, shingles, sketch
 from colret.store import PageStore
 from colret.types import (
     DocumentFile,
@@ -125,6 +126,42 @@ def test_groups_of_a_real_index(store: PageStore, embedded: TextEncoder, tmp_pat
     shown = CliRunner().invoke(cli, ["duplicates", "--threshold", "1", "--json", "--index", str(store.path)])
     [found] = json.loads(shown.stdout)["groups"]
     assert [Path(page["file"]).name for page in found["pages"]] == [names[p.ref.doc_id] + ".pdf" for p in same.pages]
+
+
+def test_pages_of_one_form_are_not_all_compared(
+    store: PageStore, embedded: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is compared with one that it is linked to; comparing all pairs would take hours for some ten thousands."""
+    write_pdf(tmp_path / "forms.pdf", *(f"{BODY[0]} number {i}" for i in range(40)), BODY[1])
+    ingest([tmp_path / "forms.pdf"], store, embedded)
+    store.refresh()
+    compared: list[float] = []
+
+    def counted(first: UInt64, second: UInt64) -> float:
+        compared.append(resemblance(first, second))
+        return compared[-1]
+
+    monkeypatch.setattr("colret.near_duplicates.resemblance", counted)
+    assert page_groups(store).tolist() == [0] * 40 + [40]
+    assert len(compared) < 60  # of 780 pairs
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 1000), tile=st.sampled_from([1, 3, 256]))
+def test_pairs_of_one_group_are_left_out_while_groups_grow(seed: int, tile: int) -> None:
+    sketches = np.random.default_rng(seed).integers(0, 4, (12, 4)).astype(np.uint64)
+    groups = Groups(12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shingling, "_TILE", tile)
+        for block in candidate_pairs(sketches, groups.of):
+            for i, j in block.tolist():
+                assert (sketches[i] == sketches[j]).any()
+                groups.unite(i, j)
+    linked = [(i, j) for i, j in itertools.combinations(range(12), 2) if (sketches[i] == sketches[j]).any()]
+    expected = components(12, np.array(linked, np.int64).reshape(-1, 2))
+    assert [groups.of[i] == groups.of[j] for i, j in itertools.combinations(range(12), 2)] == [
+        expected[i] == expected[j] for i, j in itertools.combinations(range(12), 2)
+    ]
 
 
 def test_no_duplicates(store: PageStore, embedded: TextEncoder, folder: Path) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import colret.encoders
 from colret.encoders.text import TextEncoder
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf
+from tests.processes import environment
 from tests.terminals import on_a_terminal
 
 OLD = 1_600_000_000  # seconds, in September 2020
@@ -97,6 +100,35 @@ def test_images_of_many_queries_do_not_mix(here: Path, tmp_path: Path) -> None:
     arguments = ["--queries", str(tmp_path / "asked.txt"), "-k", "1", "--images", str(tmp_path / "images")]
     assert run("query", *arguments).exit_code == 0
     assert sorted(os.listdir(tmp_path / "images")) == ["0001-01-sourdough-1.png", "0002-01-orbit-1.png"]
+
+
+def test_a_page_whose_file_is_gone_costs_only_its_image(here: Path, tmp_path: Path) -> None:
+    away = tmp_path / "heron.pdf"
+    shutil.move("documents/heron.pdf", away)
+    try:
+        result = run("query", "grey heron", "-k", "3", "--images", str(tmp_path / "images"), "--json")
+    finally:
+        shutil.move(away, "documents/heron.pdf")
+    assert result.exit_code == 1
+    hits = json.loads(result.stdout)["hits"]
+    assert [Path(hit["file"]).stem for hit in hits][:2] == ["heron", "heron"]
+    assert [hit["image"] is None for hit in hits] == [True, True, False]
+    assert [Path(hit["image"]).exists() for hit in hits[2:]] == [True]
+    assert re.findall("no image of hit ([0-9]): .*/heron.pdf: no such file", result.stderr) == ["1", "2"]
+
+
+def test_answers_to_many_questions_come_while_others_are_looked_for(here: Path, tmp_path: Path) -> None:
+    """So memory does not grow with their number, and whoever reads only some waits for these alone."""
+    (tmp_path / "asked.txt").write_text("bread\n" * 70 + "\u200b\n", encoding="utf-8")
+    result = run("query", "--queries", str(tmp_path / "asked.txt"), "-k", "1", "--json", "--lane", "visual")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (2, 64)
+    assert "has no tokens" in result.stderr
+
+
+def test_a_query_is_not_a_book(here: Path) -> None:
+    for lane in ("text", "both"):
+        result = run("query", "word " * 2001, "--lane", lane)
+        assert (result.exit_code, "at most 10,000 characters, not 10,004" in result.stderr) == (2, True)
 
 
 # Queries by example, filters
@@ -281,6 +313,8 @@ def test_a_terminal_sees_bold_words_and_links(here: Path) -> None:
     plain = re.sub(r"\x1b\][^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", seen)
     assert max(map(len, plain.splitlines())) <= 60
     assert "documents/heron.pdf  page" in plain
+    untold = on_a_terminal(["query", "fish in shallow water", "-k", "1"], columns=0)
+    assert max(map(len, re.sub(r"\x1b\][^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", untold).splitlines())) > 60
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
@@ -288,3 +322,12 @@ def test_who_wants_no_colours_gets_none(here: Path, name: str, value: str) -> No
     seen = on_a_terminal(["query", "bread", "-k", "1"], 80, **{name: value})
     assert "\x1b" not in seen
     assert "  1. documents/sourdough.pdf  page 1  " in seen
+    shown = ["show", "documents/heron.pdf#1", "--query", "heron", "--image-out", "heron.png"]
+    assert "\x1b" not in on_a_terminal(shown, 80, **{name: value})
+    assert "\x1b[1mheron" in on_a_terminal(shown, 80)
+
+
+def test_output_that_is_closed_is_nothing_to_trip_over(here: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "colret_cli", "query", "heron", "--lane", "text"]
+    done = subprocess.run(closed, env=environment(), stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -45,7 +45,7 @@ def told(events: Iterable[Event]) -> dict[str, object]:
     result: dict[str, object] = {}
     pages: dict[int, str] = {}
     for event in events:
-        name = event.document.source.path.name
+        name = event.document.source.file.name
         match event:
             case Opened():
                 pages = {}
@@ -97,7 +97,7 @@ def test_events_are_those_of_reading_here_in_order(tmp_path: Path) -> None:
     ]
     expected: list[tuple[str, object]] = []
     for each in map(document, paths):
-        with open_document(each.source.path) as here:
+        with open_document(each.source.file) as here:
             expected.append((each.doc_id, here.n_pages))
             for number in range(1, here.n_pages + 1):
                 ref = PageRef(each.doc_id, number)

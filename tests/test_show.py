@@ -22,7 +22,7 @@ from colret.ingest import ingest
 from colret.settings import settings_for
 from colret.snippets import Snippet
 from colret.store import PageStore
-from colret_cli.evidence import snippet_lines
+from colret_cli.evidence import shortened, snippet_lines, wrapped
 from colret_cli.main import cli
 from colret_cli.terminal_images import escape_sequence, protocol_of, sixel
 from tests.conftest import TOPICS, write_pdf
@@ -256,3 +256,22 @@ def read_sixels(text: str) -> np.ndarray:
                     image[y + row, x : x + n] = palette[color]
             x += n
     return image
+
+
+def test_lines_of_wide_characters_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "25")
+    lines = wrapped("人人生而自由在尊严和权利上一律平等。")
+    assert lines == ["     人人生而自由在尊严和", "     权利上一律平等。"]  # 10 wide characters a line
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("one two three four five six", "one two three four …"),
+        ("人" * 30, "人" * 18 + " …"),
+        ("PDF " + "人" * 30, "PDF " + "人" * 14 + " …"),
+        ("short", "short"),
+    ],
+)
+def test_long_text_is_cut_where_its_script_allows(text: str, kept: str) -> None:
+    assert shortened(text, 20) == kept

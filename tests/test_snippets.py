@@ -184,3 +184,11 @@ def test_highlights_are_whole_words_in_order(weights: list[float], n_words: int)
     assert [int(word[1:]) for part in shown(cut) for word in part.split()] == expected
     assert list(cut.highlights) == sorted(cut.highlights)
     assert cut.marked("", "") == cut.text
+
+
+def test_letters_of_scripts_without_spaces_are_not_taken_apart() -> None:
+    texts = ("人", "人", "生", "而", "自由。", "PDF", "文", "件")
+    words = Words(texts, np.zeros((len(texts), 4), np.uint16))
+    cut = snippet(words, np.array([0, 1, 1, 0, 0, 1, 1, 0.0]))
+    assert cut.text == "人人生而自由。 PDF 文件"
+    assert shown(cut) == ["人生", "PDF 文"]

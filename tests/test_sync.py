@@ -61,7 +61,7 @@ def unchanged(*records: DocumentRecord) -> Plan:
 def test_everything_is_new_to_an_empty_index(tmp_path: Path) -> None:
     b, a = write(tmp_path, "b.pdf", "two"), write(tmp_path, "a.pdf", "one")
     found = plan(tmp_path)
-    assert [document.source.path for document in found.new] == [a, b]
+    assert [document.source.file for document in found.new] == [a, b]
     assert [document.doc_id for document in found.new] == [document_id(a), document_id(b)]
 
 
@@ -192,7 +192,7 @@ def test_a_failure_under_another_kind_of_name_is_tried_again(tmp_path: Path) -> 
     path.rename(tmp_path / "b.pdf")
     assert plan(tmp_path, [record]).new == []
     (tmp_path / "b.pdf").rename(tmp_path / "a.docx")
-    assert [document.source.path.name for document in plan(tmp_path, [record]).new] == ["a.docx"]
+    assert [document.source.file.name for document in plan(tmp_path, [record]).new] == ["a.docx"]
 
 
 # Files that cannot be read
@@ -213,7 +213,7 @@ def test_what_cannot_be_read_has_a_record_of_its_own_until_it_can(tmp_path: Path
     write(tmp_path, "a.pdf", "words")
     archive.unlink()
     healed = plan(tmp_path, found.updated)
-    assert [document.source.path for document in healed.new] == [empty]
+    assert [document.source.file for document in healed.new] == [empty]
     assert healed.dropped == found.updated
     assert (healed.n_pruned, healed.paths("vanished")) == (0, [])
 
@@ -430,7 +430,7 @@ def committed(plan: Plan, records: Sequence[DocumentRecord]) -> list[DocumentRec
     for document in plan.new:
         failed = document.source.size == 3  # "one", "two", "six"
         left[document.doc_id] = dataclasses.replace(
-            recorded(document.source.path, files=document.files), status="failed" if failed else "done"
+            recorded(document.source.file, files=document.files), status="failed" if failed else "done"
         )
     left |= {record.doc_id: record for record in plan.updated}
     for record in [*plan.obsolete, *plan.dropped]:
@@ -463,7 +463,7 @@ def test_any_folder_is_planned_whole(
 
 def check(planned: Plan, found: Found, records: Sequence[DocumentRecord], *, prune: bool) -> None:
     """Check what holds of every plan."""
-    there = {str(source.path): document_id(source.path) for source in found.sources}
+    there = {str(source.file): document_id(source.file) for source in found.sources}
     assert planned.changes.keys() - there.keys() - found.unusable.keys() == {
         path for path, change in planned.changes.items() if change == "vanished"
     }

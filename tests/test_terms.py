@@ -13,6 +13,7 @@ from colret.terms import (
     query_terms,
     sequence_terms,
     stem,
+    terms_by_word,
     word_sequence,
 )
 
@@ -121,3 +122,15 @@ def test_a_page_with_a_phrase_has_its_sequence_and_its_terms(
 )
 def test_phrases_are_words_in_a_row(phrase: str, page: str, held: bool) -> None:
     assert (word_sequence(phrase) in word_sequence(page)) == held
+
+
+@given(
+    words=st.lists(
+        st.sampled_from(["人", "权", "の", "自由", "カメラ", "由。", "(人", "fish", "日本PDF", "한국", "ก"]), max_size=8
+    )
+)
+@example(words=["人", "权"])
+def test_the_words_of_a_page_have_its_terms(words: list[str]) -> None:
+    found = terms_by_word(words)
+    assert len(found) == len(words)
+    assert set().union(*found) == set(page_terms(" ".join(words)).terms)

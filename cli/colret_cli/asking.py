@@ -14,7 +14,7 @@ from colret_cli.options import usage_errors
 from colret_cli.terminal_images import file_name
 
 if TYPE_CHECKING:
-    from colret import Index, Results
+    from colret import Hit, Index, Results
     from colret.lanes import Lane
 
 
@@ -53,7 +53,7 @@ def named_page(name: str) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-def write_images(results: Results, folder: Path, token: int | None, prefix: str) -> list[Path]:
+def write_images(results: Results, folder: Path, token: int | None, prefix: str) -> list[Path | None]:
     """Write each hit's page as PNG, with heat and regions on it, into ``folder``.
 
     Args:
@@ -61,16 +61,26 @@ def write_images(results: Results, folder: Path, token: int | None, prefix: str)
         folder: Made where it is missing.
         token: The number, from 1, of the one token of the query whose heat to show.
         prefix: What the names of the files begin with.
-    """
-    from colret.overlay import write_png
 
+    Returns:
+        The files; None for a page whose document cannot be read any more, which is told on stderr.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(f"{folder}: cannot be made ({error.strerror}); name another folder") from error
-    paths = []
-    for hit in results:
-        path = folder / f"{prefix}{hit.rank:02}-{file_name(Path(hit.file).stem)}-{hit.page}.png"
-        write_png(usage_errors(lambda hit=hit: hit.image(token=None if token is None else token - 1)), path)  # type: ignore[misc]
-        paths.append(path)
-    return paths
+    names = [f"{prefix}{hit.rank:02}-{file_name(Path(hit.file).stem)}-{hit.page}.png" for hit in results]
+    return [_write_image(hit, folder / name, token) for hit, name in zip(results, names, strict=True)]
+
+
+def _write_image(hit: Hit, path: Path, token: int | None) -> Path | None:
+    from colret.errors import DocumentError
+    from colret.overlay import write_png
+
+    try:
+        image = usage_errors(lambda: hit.image(token=None if token is None else token - 1))
+    except DocumentError as error:
+        click.echo(f"colret: no image of hit {hit.rank}: {error}", err=True)
+        return None
+    write_png(image, path)
+    return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -21,6 +20,7 @@ from colret_cli.output import count, show_bytes
 from colret_cli.questions import read_questions
 
 if TYPE_CHECKING:
+    from colret.location import Location
     from colret.store import PageStore
     from colret.types import QueryEmbedding
 
@@ -53,7 +53,7 @@ _HEAD = ("prefilter", "C", "top-1", "top-5", "top-10", "p50 ms", "p95 ms", "byte
 @device_option
 @json_option
 def bench(
-    index_path: Path,
+    index_path: Location,
     queries_file: IO[str],
     prefilters: tuple[str, ...],
     candidates: tuple[int, ...],
@@ -105,7 +105,7 @@ def _bytes_a_page(store: PageStore, prefilter: str) -> float:
     from colret.signatures import FOLDER
 
     plan = Prefilter.parse(prefilter)
-    files = [file for kind in plan.kinds for file in (store.path / FOLDER).glob(f"{kind}-*/*")]
+    files = [file for kind in plan.kinds for file in (store.side_files / FOLDER).glob(f"{kind}-*/*")]
     single = 4 * store.settings.stored_dim if "single" in plan.stages else 0
     return sum(file.stat().st_size for file in files) / store.n_pages() + single
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -24,6 +23,7 @@ from colret_cli.questions import read_questions
 if TYPE_CHECKING:
     from colret.calibration import Calibration
     from colret.floors import Floor
+    from colret.location import Location
 
 
 @click.command()
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def calibrate(
     queries_file: IO[str] | None,
     no_answer_file: IO[str] | None,
-    index_path: Path,
+    index_path: Location,
     model: str | None,
     device: str,
     as_json: bool,

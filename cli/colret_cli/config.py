@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from colret.errors import one_line
-from colret_cli.configuration import Setting, config_files, defaults, options_of, read_settings
+from colret_cli.configuration import Setting, config_files, defaults, options_of, read_settings, shown
 from colret_cli.options import json_option
 from colret_cli.output import show_path
 
@@ -21,8 +21,8 @@ def config(ctx: click.Context, as_json: bool) -> None:
     """Show what colret.toml and the environment set, and which of it is in force.
 
     Options are set by the command line, else by the environment (COLRET_INDEX), else by colret.toml
-    in the working folder, else by the one in ~/.config/colret. There, "index" and "device" hold for
-    every command, and a table is for one: [query] with k = 10, or ["eval run"].
+    in the working folder, else by the one in ~/.config/colret. There, "index", "device" and
+    "storage-option" hold for every command, and a table is for one: [query] with k = 10, or ["eval run"].
 
     \b
     Example:
@@ -56,7 +56,7 @@ def _fields(setting: Setting) -> dict[str, Any]:
     return {
         "command": setting.command,
         "option": setting.key,
-        "value": setting.value,
+        "value": shown(setting.key, setting.value),
         "source": str(setting.file),
     }
 
@@ -66,7 +66,7 @@ def _environment(group: click.Group, ctx: click.Context) -> list[dict[str, Any]]
     command = group.get_command(ctx, "query")
     options = options_of(command) if command else {}
     return [
-        {"command": "", "option": key, "value": os.environ[option.envvar], "source": option.envvar}
+        {"command": "", "option": key, "value": shown(key, os.environ[option.envvar]), "source": option.envvar}
         for key, option in options.items()
         if isinstance(option.envvar, str) and os.environ.get(option.envvar)
     ]

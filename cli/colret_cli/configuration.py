@@ -12,8 +12,10 @@ import click
 from colret.errors import ColretError, printable
 
 NAME: Final = "colret.toml"
-SHARED: Final = ("device", "index")
+SHARED: Final = ("device", "index", "storage-option")
 """Options that stand at the top of a file, for every command that has them."""
+
+_SECRET: Final = "storage-option"  # whose values may be credentials
 
 
 class Setting(NamedTuple):
@@ -27,8 +29,18 @@ class Setting(NamedTuple):
 
 def config_files() -> list[Path]:
     """Return where configuration may lie, what counts more first."""
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return [Path(NAME), Path(home).expanduser() / "colret" / NAME]
+    folder = user_folder("XDG_CONFIG_HOME", "~/.config")
+    return [Path(NAME), *([] if folder is None else [folder / NAME])]
+
+
+def user_folder(variable: str, otherwise: str) -> Path | None:
+    """Return a user's folder for colret below what a variable of the environment names, or else ``otherwise``.
+
+    Returns:
+        None where the user has no home, as in a container that runs under a number.
+    """
+    parent = os.environ.get(variable) or os.path.expanduser(otherwise)
+    return None if parent.startswith("~") else Path(parent) / "colret"
 
 
 def read_settings(commands: Iterable[str]) -> list[Setting]:
@@ -135,7 +147,16 @@ def _check(setting: Setting, option: click.Option, ctx: click.Context) -> None:
             problem = f"does not take it: {error.message}"
     if problem:
         where = f"[{setting.command}] {setting.key}" if setting.command else setting.key
-        raise ColretError(setting.file, f"{where} = {setting.value!r}: {problem}", "correct it there")
+        value = shown(setting.key, setting.value)
+        raise ColretError(setting.file, f"{where} = {value!r}: {problem}", "correct it there")
+
+
+def shown(key: str, value: Any) -> Any:
+    """Return a value as it may be shown: of storage options the names alone."""
+    if key != _SECRET:
+        return value
+    parts = value if isinstance(value, list) else str(value).split()
+    return " ".join(f"{name}=..." for name, equals, _ in (str(part).partition("=") for part in parts) if equals)
 
 
 def _as_typed(value: Any) -> Any:

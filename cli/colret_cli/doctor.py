@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +15,7 @@ from colret_cli.options import device_option, index_option, json_option
 
 if TYPE_CHECKING:
     from colret.doctor import Check
+    from colret.location import Location
 
 _COLORS = {"ok": "green", "warning": "yellow", "error": "red"}
 _INDENT = " " * 22
@@ -28,7 +28,9 @@ _INDENT = " " * 22
 @device_option
 @click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
 @json_option
-def doctor(model: str | None, index_path: Path, revision: str | None, device: str, dtype: str, as_json: bool) -> None:
+def doctor(
+    model: str | None, index_path: Location, revision: str | None, device: str, dtype: str, as_json: bool
+) -> None:
     """Check this machine, a MODEL and an index, and say what to do about what is wrong.
 
     Without MODEL, it is the index's, or what suits the machine. Exit code 1 means that

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from colret_cli.options import index_option, json_option, open_store
 from colret_cli.output import count, show_path
 
 if TYPE_CHECKING:
+    from colret.location import Location
     from colret.near_duplicates import DuplicateGroup
 
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Share of their runs of three words that two pages have in common; 1 is the same words.",
 )
 @json_option
-def duplicates(index_path: Path, threshold: float, as_json: bool) -> None:
+def duplicates(index_path: Location, threshold: float, as_json: bool) -> None:
     """List pages that are nearly one, by their words, or by their images where they have none.
 
     Files with the same content are one document, and are not listed: see colret list.

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from colret.errors import ColretError, printable
-from colret_cli.options import device_option, json_option, usage_errors
+from colret_cli.options import device_option, index_location, json_option, storage_option, usage_errors
 from colret_cli.output import ProgressLine, show_path
 
 if TYPE_CHECKING:
     from colret.encoders import Encoder
+    from colret.location import Location
     from colret_eval.evaluation.run import Checked
 
 _CODECS: Final = ("float16", "int8", "int4", "binary")
@@ -60,9 +61,11 @@ def _set_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--index",
     "indexes",
-    type=click.Path(path_type=Path),
-    help="Folder to keep the indexes in, one for each set.  [default: none is kept]",
+    callback=index_location,
+    help="Folder to keep the indexes in, or an address such as s3://BUCKET/PREFIX, one for each set.  "
+    "[default: none is kept]",
 )
+@storage_option
 @click.option(
     "--out", type=click.Path(path_type=Path), default="eval-report", show_default=True, help="Folder of the report."
 )
@@ -73,7 +76,7 @@ def run(
     distractors: bool,
     model: str | None,
     device: str,
-    indexes: Path | None,
+    indexes: Location | None,
     out: Path,
     as_json: bool,
     **stored: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _INDENT = " " * 5
 _MARKS = ("\x01", "\x02")  # where bold begins and ends, while text is wrapped
 _BOLD = str.maketrans({_MARKS[0]: "\x1b[1m", _MARKS[1]: "\x1b[22m"})
+_FILLER = "\x03"  # the second column of a wide character, while text is wrapped
 _LONGEST_QUOTE = 120  # characters of a region's text
 
 
@@ -48,10 +50,18 @@ def evidence_lines(evidence: Evidence) -> list[str]:
     lines = snippet_lines(evidence.snippet)
     for rank, region in enumerate(evidence.regions, start=1):
         box = ", ".join(f"{value:.0f}" for value in region.box)
-        quoted = textwrap.shorten(evidence.text_in(region.box), _LONGEST_QUOTE, placeholder=" …")
+        quoted = shortened(evidence.text_in(region.box), _LONGEST_QUOTE)
         lines += wrapped(f"{region.score:.0%} of the query at {box} pt: {quoted}", f"{rank:>3}. ")
     numbered = (f"{i} {each.token} {each.similarity:.2f}" for i, each in enumerate(evidence.tokens, start=1))
     return [*lines, *wrapped("tokens: " + ", ".join(numbered))]
+
+
+def shortened(text: str, n_characters: int) -> str:
+    """Return ``text``, or its beginning, up to a space where it has any, as in scripts without."""
+    if len(text) <= n_characters:
+        return text
+    space = text.rfind(" ", n_characters // 2, n_characters - 1)
+    return f"{text[: space if space > 0 else n_characters - 2]} …"
 
 
 def snippet_lines(snippet: Snippet) -> list[str]:
@@ -68,7 +78,14 @@ def wrapped(text: str, first: str = _INDENT) -> list[str]:
 
 def _wrap(text: str, first: str) -> list[str]:
     width = max(20, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=_INDENT)
+    wide = text if text.isascii() else "".join(map(_as_wide, text))
+    lines = textwrap.wrap(wide, width, initial_indent=first, subsequent_indent=_INDENT)
+    return [line.replace(_FILLER, "") for line in lines]
+
+
+def _as_wide(character: str) -> str:
+    """Return a character as long as the columns that it takes."""
+    return character + _FILLER if unicodedata.east_asian_width(character) in "WF" else character
 
 
 def _rounded(box: Sequence[float]) -> list[float]:

@@ -13,6 +13,7 @@ from colret_cli.output import ProgressLine, count, show_bytes, show_path
 
 if TYPE_CHECKING:
     from colret.formats import Dtype, Format
+    from colret.location import Location
 
 
 def _as_folder(ctx: click.Context, parameter: click.Parameter, value: str) -> Path:
@@ -46,7 +47,7 @@ def _as_folder(ctx: click.Context, parameter: click.Parameter, value: str) -> Pa
 @json_option
 def export(
     dest: Path,
-    index_path: Path,
+    index_path: Location,
     format_: Format,
     dtype: Dtype,
     where: str | None,

@@ -12,7 +12,7 @@ import click
 
 from colret.errors import one_line, printable
 from colret_cli.evidence import evidence_fields, wrapped
-from colret_cli.output import count, show_path
+from colret_cli.output import count, is_terminal, show_path
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LANES: Final = {"visual": "by late interaction", "text": "by words", "both": "by late interaction and words"}
 _INDENT: Final = " " * 5
-_NARROWEST, _WIDEST = 20, 120  # columns that an answer takes
+_NARROWEST, _USUAL, _WIDEST = 20, 80, 120  # columns that an answer takes; the usual where a terminal tells none
 
 
 def print_results(question: Question, results: Results) -> None:
@@ -37,10 +37,10 @@ def print_results(question: Question, results: Results) -> None:
 
 def is_styled() -> bool:
     """Tell whether output goes to somebody who sees colours and wants them."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def as_json(question: Question, results: Results, images: list[Path] | None, *, with_regions: bool) -> str:
+def as_json(question: Question, results: Results, images: list[Path | None] | None, *, with_regions: bool) -> str:
     """Return an answer as a line of JSON.
 
     Args:
@@ -58,7 +58,7 @@ def as_json(question: Question, results: Results, images: list[Path] | None, *, 
     answer |= {"query": question.text, "lane": results.lane, "n_pages": results.n_pages, "n_scored": results.n_scored}
     answer |= {"verdict": judged, "hits": [_fields(hit, with_regions=with_regions) for hit in results]}
     for hit, image in zip(answer["hits"], images or [], strict=False):
-        hit["image"] = str(image)
+        hit["image"] = None if image is None else str(image)
     return json.dumps(answer, ensure_ascii=False)
 
 
@@ -129,7 +129,8 @@ def _print_styled(question: Question, results: Results) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    width = max(_NARROWEST, min(os.get_terminal_size(sys.stdout.fileno()).columns, _WIDEST))
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL
+    width = max(_NARROWEST, min(columns, _WIDEST))
     console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
     console.print(_heading(question, results), style="bold")
     if nothing := _nothing(results):
@@ -148,9 +149,9 @@ def _placed(hit: Hit, results: Results) -> Text:
     from rich.style import Style
     from rich.text import Text
 
-    from colret.documents import path_on_disk
+    from colret.places import place_of
 
-    link = Style(color="cyan", link=f"{path_on_disk(hit.file).as_uri()}#page={hit.page}", dim=hit.below_floor)
+    link = Style(color="cyan", link=f"{place_of(hit.file).as_uri()}#page={hit.page}", dim=hit.below_floor)
     place = Text.assemble((show_path(hit.file), link), f"  page {hit.page}  ", (_scores(hit, results), "dim"))
     return place.append(_remarks(hit), "yellow")
 

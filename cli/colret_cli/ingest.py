@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -21,6 +23,7 @@ from colret_cli.options import (
     index_option,
     json_option,
     open_store,
+    storage_options,
     wait_option,
     when_free,
 )
@@ -28,18 +31,27 @@ from colret_cli.output import ProgressLine, count
 from colret_cli.stopping import stoppable
 
 if TYPE_CHECKING:
+    from colret.addresses import Place
+    from colret.fleet import Fleet
     from colret.folders import Found
+    from colret.location import Location
     from colret.report import IngestReport
     from colret.store import PageStore
 
 SOME_SKIPPED = 3  # exit code
 
 
-def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the paths; an empty one, as an unset variable gives, would be the working folder."""
+def _as_paths(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Place, ...]:
+    """Return the paths and addresses; an empty one, as an unset variable gives, would be the working folder."""
+    from colret.errors import DocumentError
+    from colret.places import given_place
+
     if not all(value.strip() for value in values):
         raise click.BadParameter("a path is empty", ctx, parameter)
-    return tuple(map(Path, values))
+    try:
+        return tuple(given_place(value, storage_options(ctx)) for value in values)
+    except DocumentError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
 
 
 def _as_batch_size(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
@@ -64,6 +76,14 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
         raise click.BadParameter(f"{value}: not UTF-8 text", ctx, parameter) from error
     except OSError as error:
         raise click.BadParameter(f"{value}: cannot be read ({error.strerror})", ctx, parameter) from error
+
+
+def _as_ray_address(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the address; what is none is mostly a path that was meant for itself."""
+    if value is None or value in ("local", "auto") or re.fullmatch(r"(ray://)?[^/\s]+:\d+", value):
+        return value
+    problem = f"{value!r} is no address; where a PATH follows, write --ray=local"
+    raise click.BadParameter(problem, ctx, parameter)
 
 
 @click.command()
@@ -130,12 +150,29 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
     metavar="MB",
     help="Give a page up that needs more memory.",
 )
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="local",
+    callback=_as_ray_address,
+    metavar="[ADDRESS]",
+    help="Read and encode on a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; without ADDRESS, on a Ray of this "
+    "machine's own.",
+)
+@click.option(
+    "--ray-encoders",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Workers of the cluster that encode.  [default: one a GPU, or as many as suit the CPUs]",
+)
 @wait_option
 @json_option
 def ingest(
-    paths: tuple[Path, ...], index_path: Path, dry_run: bool, watch: bool, as_json: bool, **options: Any
+    paths: tuple[Place, ...], index_path: Location, dry_run: bool, watch: bool, as_json: bool, **options: Any
 ) -> None:
     """Index the documents below each PATH: PDFs, images, Office files and HTML.
+
+    A PATH is a file, a folder, or an address in object storage such as s3://bucket/reports.
 
     Again, it is a sync: files that have not changed are not read, changed ones replace what was
     there, and what was interrupted goes on. Exit code 3 means that some files or pages were
@@ -146,6 +183,8 @@ def ingest(
       colret ingest ~/reports
       colret ingest scans/ deck.pdf --index archive --model colqwen2
       colret ingest ~/reports --prune --watch
+      colret ingest s3://bucket/reports --index s3://bucket/index
+      colret ingest ~/reports --ray
     """
     session = _Session(paths, index_path, options, as_json=as_json)
     if dry_run and watch:
@@ -153,7 +192,7 @@ def ingest(
     if dry_run:
         session.show_plan()
         return
-    with stoppable(session.last_words):
+    with stoppable(session.last_words), session:
         if watch:
             session.watch()
         elif session.sync_once().skipped:
@@ -170,7 +209,9 @@ class _Session:
         as_json: Print for programs.
     """
 
-    def __init__(self, paths: tuple[Path, ...], index_path: Path, options: dict[str, Any], *, as_json: bool) -> None:
+    def __init__(
+        self, paths: tuple[Place, ...], index_path: Location, options: dict[str, Any], *, as_json: bool
+    ) -> None:
         self._paths = paths
         self._index_path = index_path
         self._as_json = as_json
@@ -178,9 +219,20 @@ class _Session:
         self._storage = Storage(*(options.pop(name) for name in Storage._fields))
         self._limits = options.pop("page_seconds"), options.pop("page_memory") * 1_000_000
         self._sync = {name: options.pop(name) for name in ("prune", "retry_failed", "passwords")}
+        self._fleet = _fleet(options.pop("ray"), options.pop("ray_encoders"))
         self._encoder_options = options
         self._progress = ProgressLine()
         self._rests = False  # nothing is being done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the cluster, unless there is no time for it: it sees the end of this process."""
+        if self._fleet is not None and kind is not KeyboardInterrupt:
+            self._fleet.close()
 
     def show_plan(self) -> None:
         """Print what would be done; this loads no model and writes nothing."""
@@ -188,7 +240,7 @@ class _Session:
         from colret.planning import make_plan, passed_reasons
         from colret.store import PageStore
 
-        found = find_documents(self._paths)
+        found = find_documents(self._paths, self._index_path.options)
         _refuse_nothing(found, self._index_path)
         store = open_store(self._index_path) if PageStore.exists(self._index_path) else None
         plan = make_plan(
@@ -205,7 +257,7 @@ class _Session:
         from colret.folders import find_documents
 
         started = time.monotonic()
-        found = find_documents(self._paths)
+        found = find_documents(self._paths, self._index_path.options)
         _refuse_nothing(found, self._index_path)
         sync, store = self._open()
         fresh = [found]  # after a wait it is out of date
@@ -218,9 +270,13 @@ class _Session:
         from colret.planning import passed_reasons
         from colret.watching import follow
 
+        folders = []
         for path in self._paths:
+            if not isinstance(path, Path):
+                raise click.UsageError(f"--watch follows folders of this machine; run it without again for {path}")
             if not path.is_dir():
                 raise click.UsageError(f"--watch follows folders, and {path} is none")
+            folders.append(path)
         started = time.monotonic()
         sync, store = self._open()
         last: IngestReport | None = None
@@ -239,7 +295,7 @@ class _Session:
             self._rests = True
             return any(item.reason == "changed_while_read" for item in report.skipped)
 
-        follow(self._paths, sync_now, ignore=self._index_path)
+        follow(folders, sync_now, ignore=self._index_path.folder)
 
     def last_words(self) -> str | None:
         """Return what is said when the process is told to stop; None while it watches and has nothing to do."""
@@ -252,19 +308,21 @@ class _Session:
         pages, documents = count(last.n_pages_in, "page"), count(last.n_documents_in, "document")
         return f"stopped: {pages} of {documents} are in; the same command goes on"
 
-    def _open(self) -> tuple[Callable[[tuple[Path, ...] | Found], IngestReport], PageStore]:
+    def _open(self) -> tuple[Callable[[tuple[Place, ...] | Found], IngestReport], PageStore]:
         """Return what brings the index up to date with paths, or what was found there, and the index."""
         from colret.ingest import ingest as run
         from colret.readers import DEFAULT_LIMITS
 
         seconds, n_bytes = self._limits
         limits = DEFAULT_LIMITS._replace(seconds=seconds, bytes=n_bytes)
-        store, encoder = open_or_create(self._index_path, self._storage, self._encoder_options, self._wait)
+        fleet = self._fleet
+        load = fleet.load_encoder if fleet else None
+        store, encoder = open_or_create(self._index_path, self._storage, self._encoder_options, self._wait, load)
 
-        def sync(paths: tuple[Path, ...] | Found) -> IngestReport:
+        def sync(paths: tuple[Place, ...] | Found) -> IngestReport:
             self._progress = ProgressLine()
             try:
-                return run(paths, store, encoder, limits=limits, on_progress=self._progress, **self._sync)
+                return run(paths, store, encoder, limits=limits, engine=fleet, on_progress=self._progress, **self._sync)
             finally:
                 self._progress.clear()
 
@@ -277,17 +335,28 @@ class _Session:
         print_report(report, info, self._index_path, seconds, prune=self._sync["prune"], as_json=self._as_json)
 
 
-def _refuse_nothing(found: Found, index_path: Path) -> None:
+def _fleet(address: str | None, n_encoders: int | None) -> Fleet | None:
+    """Return the cluster that ``--ray`` asks for; nothing is started yet."""
+    if address is None:
+        if n_encoders is not None:
+            raise click.UsageError("--ray-encoders needs --ray")
+        return None
+    from colret.fleet import Fleet
+
+    return Fleet(None if address == "local" else address, n_encoders=n_encoders)
+
+
+def _refuse_nothing(found: Found, index_path: Location) -> None:
     """Refuse paths without a single document, now or known, before a model is loaded or an index made."""
-    from colret.documents import path_on_disk
     from colret.errors import DocumentError
     from colret.folders import is_below
+    from colret.places import place_of
     from colret.store import PageStore
 
     if found.sources:
         return
     records = open_store(index_path).documents() if PageStore.exists(index_path) else []
-    known = (path_on_disk(file.path) for record in records for file in record.files)
+    known = (place_of(file.path) for record in records for file in record.files)
     if any(is_below(path, found.roots) for path in known):
         return
     for error in (*found.problems, *found.unusable.values()):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,6 +12,7 @@ import click
 from colret_cli.output import count, show_bytes, show_path
 
 if TYPE_CHECKING:
+    from colret.location import Location
     from colret.report import IngestReport, Skipped
     from colret.sync import Plan
     from colret.types import IndexInfo
@@ -31,7 +31,7 @@ _CHANGES: Final = {
 
 
 def print_report(
-    report: IngestReport, info: IndexInfo, index_path: Path, seconds: float, *, prune: bool, as_json: bool
+    report: IngestReport, info: IndexInfo, index_path: Location, seconds: float, *, prune: bool, as_json: bool
 ) -> None:
     """Print what an ingest did, and what the index holds now."""
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,9 @@ import click
 
 from colret.errors import ColretError, one_line
 from colret_cli.asking import Asking
+from colret_cli.configuration import user_folder
 from colret_cli.evidence import evidence_lines
-from colret_cli.hits import print_results
+from colret_cli.hits import is_styled, print_results
 from colret_cli.output import count, show_path
 from colret_cli.questions import question
 from colret_cli.terminal_images import show_image
@@ -101,7 +101,7 @@ class _Session:
     def _show(self, argument: str) -> None:
         hit = self._hit(argument)
         click.echo(f"{show_path(hit.file)}  page {hit.page}")
-        click.echo("\n".join(evidence_lines(hit.evidence)))
+        click.echo("\n".join(evidence_lines(hit.evidence)), color=is_styled())
         if (path := show_image(hit.image(), f"{Path(hit.file).stem}-{hit.page}")) is not None:
             click.echo(show_path(str(path)))
 
@@ -145,7 +145,11 @@ def _remembered() -> Iterator[None]:
     except ImportError:  # as on Windows: lines are what the terminal gives
         yield
         return
-    path = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "colret" / "history"
+    folder = user_folder("XDG_STATE_HOME", "~/.local/state")
+    if folder is None:
+        yield
+        return
+    path = folder / "history"
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
     readline.set_history_length(_MOST_REMEMBERED)

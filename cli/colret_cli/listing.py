@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -14,6 +13,7 @@ from colret_cli.options import index_option, json_option, open_store
 from colret_cli.output import count, show_path
 
 if TYPE_CHECKING:
+    from colret.location import Location
     from colret.types import DocumentRecord
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--failed", is_flag=True, help="Only documents that could not be used, whole or in part.")
 @click.option("--reason", type=click.Choice(get_args(Reason)), metavar="CODE", help="Only those that failed for it.")
 @json_option
-def list_documents(index_path: Path, failed: bool, reason: str | None, as_json: bool) -> None:
+def list_documents(index_path: Location, failed: bool, reason: str | None, as_json: bool) -> None:
     """List the documents of the index with their status.
 
     \b

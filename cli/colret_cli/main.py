@@ -24,6 +24,8 @@ _COMMANDS: Final = {
     "duplicates": "colret_cli.duplicates:duplicates",
     "index": "colret_cli.index:index",
     "export": "colret_cli.export:export",
+    "mcp": "colret_cli.mcp:mcp",
+    "serve": "colret_cli.serve:serve",
     "bench": "colret_cli.bench:bench",
     "models": "colret_cli.models:models",
     "config": "colret_cli.config:config",

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
 from colret.errors import printable
+from colret.object_storage import is_remote
 
 if TYPE_CHECKING:
     from colret.report import Progress
@@ -21,9 +22,16 @@ _RECENT_SECONDS: Final = 30.0  # that a rate is told of
 
 
 def show_path(path: str) -> str:
-    """Return ``path`` as short as it can be said from the working folder, on one line."""
+    """Return ``path`` as short as it can be said from the working folder, on one line; an address as it is."""
+    if is_remote(path):
+        return printable(path)
     relative = os.path.relpath(path)
     return printable(path if relative.startswith("..") or os.getcwd() == os.sep else relative)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether ``stream`` is a terminal; a standard stream that is closed is None."""
+    return stream is not None and stream.isatty()
 
 
 def show_bytes(n_bytes: float) -> str:
@@ -45,7 +53,7 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self.last: Progress | None = None  # that was told
-        self._redraws = sys.stderr.isatty()
+        self._redraws = is_terminal(sys.stderr)
         self._started = self._shown = time.monotonic()
         self._recent = deque([(self._started, 0)])  # moments, and pages by then
 

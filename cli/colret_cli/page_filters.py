@@ -1,14 +1,13 @@
-"""Options that choose which pages may be found, as one condition."""
+"""Options that choose which pages may be found."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
+from colret.conditions import page_range
 from colret_cli.options import complete_files
 
 _DATES: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
@@ -18,14 +17,10 @@ def _as_range(ctx: click.Context, parameter: click.Parameter, value: str | None)
     """Return the first and the last page of 3, 3-10, 3- or -10; None is the last there is."""
     if value is None:
         return None
-    found = re.fullmatch(r"(\d{0,9})(-?)(\d{0,9})", value.replace(" ", ""))
-    if found is None or not (found[1] or found[3]):
-        raise click.BadParameter(f"{value!r} is no range of pages, such as 3-10, 7 or 12-", ctx, parameter)
-    first = int(found[1] or 1)
-    last = int(found[3]) if found[3] else None if found[2] else first
-    if first < 1 or (last is not None and last < first):
-        raise click.BadParameter(f"{value!r} holds no page", ctx, parameter)
-    return first, last
+    try:
+        return page_range(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,22 +28,6 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-def condition(
-    where: str | None, pages: tuple[int, int | None] | None, after: datetime | None, before: datetime | None
-) -> str | None:
-    """Return the one SQL condition that all of them make; None if nothing is asked."""
-    parts = [] if where is None else [where]
-    if pages is not None:
-        first, last = pages
-        parts.append(f"page >= {first}" if last is None else f"page BETWEEN {first} AND {last}")
-    for comparison, moment in ((">=", after), ("<", before)):
-        if moment is not None:
-            parts.append(f"modified {comparison} timestamp '{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}'")
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return " AND ".join(f"({part}\n)" if part is where else part for part in parts)
 
 
 _OPTIONS: Final = (

@@ -10,20 +10,24 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
+from colret.conditions import condition
 from colret_cli.asking import Asking, write_images
 from colret_cli.hits import as_json as json_of
 from colret_cli.hits import print_results
 from colret_cli.options import check_model_name, complete_files, device_option, index_option, json_option, model_option
-from colret_cli.page_filters import condition, filter_options
+from colret_cli.output import is_terminal
+from colret_cli.page_filters import filter_options
 from colret_cli.questions import Question, question, question_of, read_questions
 from colret_cli.viewers import open_hit
 
 if TYPE_CHECKING:
     from colret import Index, Results
     from colret.lanes import Lane
+    from colret.location import Location
 
 UNSURE: Final = 4  # exit code
 
+_TOGETHER: Final = 64  # questions that are answered at once: they share what is read
 _TEXT_OPTIONS: Final = ("lane", "prefilter", "n_candidates")  # that a query by example has no use for
 
 
@@ -93,7 +97,7 @@ _TEXT_OPTIONS: Final = ("lane", "prefilter", "n_candidates")  # that a query by 
 @json_option
 def query(
     text: str | None,
-    index_path: Path,
+    index_path: Location,
     k: int,
     lane: Lane | None,
     per_document: bool,
@@ -149,15 +153,15 @@ def query(
 
         converse(index, asking)
         return
-    if not _answer_all(index, asking, questions, asked) and asked["fail_if_unsure"]:
-        sys.exit(UNSURE)
+    if code := _answer_all(index, asking, questions, asked):
+        sys.exit(code)
 
 
 def _check(text: str | None, asking: Asking, asked: dict[str, Any]) -> None:
     """Refuse options that say nothing together."""
     examples = [name for name in ("like", "image") if asked[name] is not None]
     n_given = (text is not None) + (asked["queries_file"] is not None) + len(examples)
-    if n_given > 1 or (not n_given and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())):
+    if n_given > 1 or (not n_given and not (is_terminal(sys.stdin) and is_terminal(sys.stdout))):
         raise click.UsageError("give one TEXT, or --queries FILE, --like FILE#PAGE or --image FILE")
     if not n_given and any(asked[name] for name in ("as_json", "images_folder", "opened", "fail_if_unsure")):
         raise click.UsageError("give one TEXT, or --queries FILE, --like FILE#PAGE or --image FILE")
@@ -177,24 +181,29 @@ def _read_questions(text: str | None, queries_file: IO[str] | None) -> list[Ques
     return None if queries_file is None else read_questions(queries_file)
 
 
-def _answer_all(index: Index, asking: Asking, questions: list[Question] | None, asked: dict[str, Any]) -> bool:
-    """Print the answer to each question, or to an example; return whether each has one."""
-    answers = list(_answers(index, asking, questions, asked))
+def _answer_all(index: Index, asking: Asking, questions: list[Question] | None, asked: dict[str, Any]) -> int:
+    """Print the answer to each question, or to an example, and return the exit code: 0 if all went well."""
     folder, as_json = asked["images_folder"], asked["as_json"]
-    for number, (each, results) in enumerate(answers, start=1):
-        prefix = f"{number:04}-" if len(answers) > 1 else ""
+    unsure = lacking = False
+    for number, (each, results) in enumerate(_answers(index, asking, questions, asked), start=1):
+        prefix = f"{number:04}-" if questions and len(questions) > 1 else ""
         images = write_images(results, folder, asked["token"], prefix) if folder else None
         if as_json:
             with_regions = questions is not None and (results.lane != "text" or folder is not None)
             click.echo(json_of(each, results, images, with_regions=with_regions))
         else:
             print_results(each, results)
-    if asked["opened"]:
-        [(_, results)] = answers
-        if asked["opened"] > len(results):
-            raise click.UsageError(f"--open {asked['opened']}: there are {len(results)} hits")
-        open_hit(results[asked["opened"] - 1])
-    return all(results.verdict is None or not results.verdict.unanswered for _, results in answers)
+        if asked["opened"]:
+            _open(results, asked["opened"])
+        unsure |= results.verdict is not None and results.verdict.unanswered
+        lacking |= None in (images or ())
+    return 1 if lacking else UNSURE if unsure and asked["fail_if_unsure"] else 0
+
+
+def _open(results: Results, number: int) -> None:
+    if number > len(results):
+        raise click.UsageError(f"--open {number}: there are {len(results)} hits")
+    open_hit(results[number - 1])
 
 
 def _answers(
@@ -204,4 +213,6 @@ def _answers(
         name = asked["like"] or asked["image"]
         yield question(f"like {name}"), asking.example(index, name, in_index=asked["like"] is not None)
         return
-    yield from zip(questions, asking.texts(index, [each.text for each in questions]), strict=True)
+    for start in range(0, len(questions), _TOGETHER):
+        block = questions[start : start + _TOGETHER]
+        yield from zip(block, asking.texts(index, [each.text for each in block]), strict=True)

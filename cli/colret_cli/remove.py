@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from colret_cli.options import complete_files, index_option, json_option, open_store, wait_option, when_free
 from colret_cli.output import count, show_path
+
+if TYPE_CHECKING:
+    from colret.location import Location
 
 
 @click.command()
@@ -16,7 +19,7 @@ from colret_cli.output import count, show_path
 @index_option
 @wait_option
 @json_option
-def remove(targets: tuple[str, ...], index_path: Path, wait: float, as_json: bool) -> None:
+def remove(targets: tuple[str, ...], index_path: Location, wait: float, as_json: bool) -> None:
     """Remove documents from the index by file, folder or id; the files stay.
 
     A file that is still in a folder comes back when that folder is ingested again.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from colret.characters import running_text
 from colret.errors import FilterError
 from colret_cli.asking import named_page
-from colret_cli.evidence import evidence_fields, evidence_lines, wrapped
+from colret_cli.evidence import evidence_fields, evidence_lines, shortened, wrapped
+from colret_cli.hits import is_styled
 from colret_cli.options import (
     complete_files,
     device_option,
@@ -29,7 +30,9 @@ from colret_cli.terminal_images import show_image
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from colret.addresses import Place
     from colret.evidence import Evidence
+    from colret.location import Location
     from colret.store import PageStore
     from colret.types import Candidate, PageRef, Words
 
@@ -37,10 +40,11 @@ if TYPE_CHECKING:
 class _Target(NamedTuple):
     """A page, in the index or not."""
 
-    path: Path  # of the file that was named, or of the first that holds the document
+    path: Place  # of the file that was named, or of the first that holds the document
     ref: PageRef
     store: PageStore | None  # None: the document is not in the index
     place: Candidate | None  # None: the page is not
+    file: Path | None  # on this machine, of a document that is not in the index
 
 
 @click.command()
@@ -65,7 +69,7 @@ class _Target(NamedTuple):
 @json_option
 def show(
     page: str,
-    index_path: Path,
+    index_path: Location,
     text: str | None,
     token: int | None,
     image_out: Path | None,
@@ -100,7 +104,8 @@ def show(
     _warn(target, text, evidence)
     if not as_json:
         click.echo(f"{show_path(str(target.path))}  page {target.ref.number}")
-        click.echo("\n".join(evidence_lines(evidence) if evidence else wrapped(_beginning(words))))
+        lines = evidence_lines(evidence) if evidence else wrapped(_beginning(words))
+        click.echo("\n".join(lines), color=is_styled())
     image = None
     if image_out is not None or not as_json:
         image = _show_image(_draw(target, evidence, token, size), target, image_out)
@@ -110,12 +115,14 @@ def show(
         click.echo(show_path(str(image)))
 
 
-def _find_target(index_path: Path, page: str) -> _Target:
+def _find_target(index_path: Location, page: str) -> _Target:
     """Find the page that FILE#PAGE names: in the index, else in the file alone."""
     named = named_page(page)
     if named is None:
         raise click.UsageError(f"{page!r} is not FILE#PAGE, such as report.pdf#12")
-    from colret.documents import absolute_path, check_file
+    from colret.object_storage import is_remote
+    from colret.originals import local_file
+    from colret.places import absolute_place
     from colret.store import PageStore
     from colret.types import PageRef
 
@@ -125,19 +132,18 @@ def _find_target(index_path: Path, page: str) -> _Target:
         try:
             return _in_index(store, name, number)
         except FilterError:
-            if not os.path.exists(name):
+            if not (is_remote(name) or os.path.exists(name)):
                 raise
-    path = absolute_path(name)
-    check_file(path)
-    return _Target(path, PageRef("", number), None, None)
+    path = absolute_place(name, index_path.options)
+    return _Target(path, PageRef("", number), None, None, local_file(path))
 
 
 def _in_index(store: PageStore, name: str, number: int) -> _Target:
-    from colret.documents import path_on_disk
     from colret.page_names import page_named
+    from colret.places import place_of
 
     ref, place = page_named(store, name, number)
-    return _Target(path_on_disk(store.paths([ref.doc_id])[ref.doc_id][0]), ref, store, place)
+    return _Target(place_of(store.paths([ref.doc_id])[ref.doc_id][0]), ref, store, place, None)
 
 
 def _evidence(target: _Target, text: str, model: str | None, device: str) -> Evidence | None:
@@ -170,17 +176,23 @@ def _words(target: _Target) -> Words:
         return target.store.details([target.place.row_id])[0].words
     from colret.originals import read_page_of
 
-    return read_page_of(target.path, target.ref, pixels=0).words
+    return read_page_of(_file(target), target.ref, pixels=0).words
 
 
 def _draw(target: _Target, evidence: Evidence | None, token: int | None, size: int) -> Image:
-    from colret.originals import find_original
     from colret.page_images import page_image
 
-    path = (
-        target.path if target.store is None or not target.ref.doc_id else find_original(target.store, target.ref.doc_id)
-    )
-    return page_image(path, target.ref, size=size, evidence=evidence, token=None if token is None else token - 1)
+    file = _file(target)
+    return page_image(file, target.ref, size=size, evidence=evidence, token=None if token is None else token - 1)
+
+
+def _file(target: _Target) -> Path:
+    from colret.originals import find_original
+
+    if target.file is not None:
+        return target.file
+    assert target.store is not None
+    return find_original(target.store, target.ref.doc_id)
 
 
 def _show_image(image: Image, target: _Target, image_out: Path | None) -> Path | None:
@@ -199,9 +211,9 @@ def _fields(target: _Target, evidence: Evidence | None, words: Words | None, ima
     known = {"file": display_path(target.path), "page": target.ref.number}
     if target.place is not None:
         known["page_id"] = target.ref.page_id
-    told = evidence_fields(evidence) if evidence else {"text": words.text if words else ""}
+    told = evidence_fields(evidence) if evidence else {"text": running_text(words.texts) if words else ""}
     return known | told | {"image": None if image is None else str(image)}
 
 
 def _beginning(words: Words | None) -> str:
-    return textwrap.shorten(words.text if words else "", 600, placeholder=" …") or "(no words)"
+    return shortened(running_text(words.texts) if words else "", 600) or "(no words)"

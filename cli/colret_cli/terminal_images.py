@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
+from colret_cli.output import is_terminal
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -63,7 +65,7 @@ def show_image(image: Image, name: str) -> Path | None:
     """
     from colret.overlay import write_png
 
-    protocol = protocol_of(os.environ) if sys.stdout.isatty() else None
+    protocol = protocol_of(os.environ) if is_terminal(sys.stdout) else None
     if protocol is not None:
         click.echo(escape_sequence(image, protocol))
         return None

@@ -34,9 +34,12 @@ _PATIENCE: Final = 5.0  # seconds
 
 def open_hit(hit: Hit) -> None:
     """Open a hit's document at its page, as ``open_at`` does."""
-    from colret.documents import path_on_disk
+    from colret.places import place_of
 
-    open_at(path_on_disk(hit.file), hit.page)
+    place = place_of(hit.file)
+    if not isinstance(place, Path):
+        raise click.ClickException(f"{place}: no program opens it there; see it with: colret show '{place}#{hit.page}'")
+    open_at(place, hit.page)
 
 
 def open_at(path: Path, page: int) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from colret.documents import OFFICE_SUFFIXES, check_unchanged
-from colret.errors import DocumentError, Reason
+from colret.errors import ColretError, DocumentError, Reason
 from colret.readers.events import Event, Finished, Limits, Opened, PageFailed, PageRead
 from colret.readers.messages import Counted, Job, PageDone, Refused
 from colret.readers.worker import Chunk, ChunkAnswer
+from colret.spool import Spool
 from colret.sync import NewDocument
 from colret.types import Page
 
@@ -23,6 +25,7 @@ MANY_KILLED: Final = 3
 """The same of pages that each cost a process its life, and maybe a minute."""
 
 _KILLED: Final[frozenset[Reason]] = frozenset({"render_timeout", "render_memory", "reader_crashed"})
+_NOT_HERE: Final = Path()  # the file of a job, until it is known
 _CHUNK_PAGES = 4
 _MAX_PAGES = 256
 _MAX_BYTES = 256 << 20
@@ -36,6 +39,7 @@ class ReadAhead:
         documents: To read; taken one by one.
         limits: Of one page.
         folder: Where to keep what documents are converted to.
+        spool: Where to keep copies of objects.
         put: Takes a chunk, to be read in its turn.
         take: Waits for a chunk's next answer.
         drop: Makes it known that chunks were cancelled.
@@ -50,6 +54,7 @@ class ReadAhead:
         sample: int | None,
         limits: Limits,
         folder: Path,
+        spool: Spool,
         put: Callable[[Chunk], None],
         take: Callable[[Chunk], ChunkAnswer],
         drop: Callable[[], None],
@@ -60,6 +65,7 @@ class ReadAhead:
         self._sample = sample
         self._limits = limits
         self._folder = folder
+        self._spool = spool
         self._put, self._take, self._drop = put, take, drop
         self._tasks: deque[_Task] = deque()  # the first is being told
         self._n_tasks = 0
@@ -126,11 +132,11 @@ class ReadAhead:
             self._ask_chunk(self._tasks[-1])
 
     def _ask_chunk(self, task: _Task) -> None:
-        path = task.document.source.path
+        source = task.document.source
         starts = task.n_asked == 0
-        converting = starts and path.suffix.lower() in OFFICE_SUFFIXES
+        converting = starts and source.path.suffix.lower() in OFFICE_SUFFIXES
         job = Job(
-            path,
+            _NOT_HERE,
             task.document.doc_id,
             first=task.n_asked + 1,
             last=min(task.n_asked + _CHUNK_PAGES, task.n_pages or _CHUNK_PAGES),
@@ -144,7 +150,15 @@ class ReadAhead:
         self._room -= job.last - task.n_asked
         task.n_asked = job.last
         task.chunks.append(Chunk((task.number, job.first), job, task.cancelled))
-        self._put(task.chunks[-1])
+        self._spool.when_here(source, task.document.doc_id, partial(self._put_here, task.chunks[-1]))
+
+    def _put_here(self, chunk: Chunk, here: Path | ColretError) -> None:
+        """Let a chunk be read from a file on this machine, or answer it with why there is none."""
+        if isinstance(here, Path):
+            chunk.job = chunk.job._replace(path=here)
+            self._put(chunk)
+        else:
+            chunk.answers.put(Refused(here) if isinstance(here, DocumentError) else here)
 
     def _count(self, task: _Task, n_pages: int) -> None:
         """Note how many pages a document has; the first chunk may have been asked for more."""
@@ -159,6 +173,7 @@ class ReadAhead:
             task.cancelled.set()
             self._drop()
         task.converted.unlink(missing_ok=True)
+        self._spool.release(task.document.source)
 
 
 class _Task:

@@ -10,16 +10,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from colret.errors import ColretError
 from colret.readers.ahead import ReadAhead
 from colret.readers.events import DEFAULT_LIMITS, Event, Limits
 from colret.readers.process import ReaderProcess
 from colret.readers.worker import Chunk, ChunkAnswer, Worker
-from colret.scratch import scratch_folder
+from colret.scratch import no_room, scratch_folder
+from colret.spool import Spool
 from colret.sync import NewDocument
 
 _PREFIX = "colret-readers-"
@@ -35,10 +36,16 @@ class Readers:
         n_workers: Processes; by default one for each core, at most 8.
         limits: Of one page.
         passwords: To try on documents that need one.
+        spool: Where copies of objects are, or are to be made; by default in one of their own.
     """
 
     def __init__(
-        self, *, n_workers: int | None = None, limits: Limits = DEFAULT_LIMITS, passwords: Sequence[str] = ()
+        self,
+        *,
+        n_workers: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        passwords: Sequence[str] = (),
+        spool: Spool | None = None,
     ) -> None:
         self._n_workers = n_workers or min(_MAX_WORKERS, _n_cores())
         self._limits = limits
@@ -47,6 +54,10 @@ class Readers:
         self._workers: list[Worker] = []
         self._folder: Path | None = None
         self._closed = threading.Event()
+        self._spool = spool or Spool()
+        self._owned = ExitStack()
+        if spool is None:
+            self._owned.enter_context(self._spool)
 
     def read(
         self, documents: Iterable[NewDocument], *, pixels: int, ocr: bool, sample: int | None = None
@@ -75,6 +86,7 @@ class Readers:
             sample=sample,
             limits=self._limits,
             folder=self._folder,
+            spool=self._spool,
             put=self._chunks.put,
             take=self._take,
             drop=self._drop,
@@ -88,6 +100,7 @@ class Readers:
         for worker in self._workers:
             worker.join(_WAKE_SECONDS)
         self._workers = []
+        self._owned.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -107,9 +120,7 @@ class Readers:
             try:
                 self._folder = folder = Path(tempfile.mkdtemp(dir=scratch_folder(_PREFIX)))
             except OSError as error:
-                problem = f"cannot be written to ({error.strerror})"
-                remedy = "free space there, or set TMPDIR to another folder"
-                raise ColretError("the folder for temporary files", problem, remedy) from error
+                raise no_room(error) from error
             start = functools.partial(ReaderProcess, self._limits, self._passwords, folder)
             self._workers = [Worker(self._chunks, start, self._limits) for _ in range(self._n_workers)]
             threading.Thread(target=self._guard, name="colret guard", daemon=True).start()

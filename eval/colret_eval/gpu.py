@@ -48,9 +48,9 @@ def read_pages(folder: Path, limit: int, encoder: Encoder) -> list[Page]:
 def _pages(folder: Path, encoder: Encoder) -> Iterator[Page]:
     info = encoder.info
     for source in find_documents([folder])[0]:
-        with open_document(source.path) as document:
+        with open_document(source.file) as document:
             for number in range(1, document.n_pages + 1):
-                ref = PageRef(source.path.stem.replace(" ", "_"), number)
+                ref = PageRef(source.file.stem.replace(" ", "_"), number)
                 yield document.read_page(number, ref=ref, pixels=info.render_pixels, ocr=info.reads == "words")
 
 

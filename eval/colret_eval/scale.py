@@ -30,11 +30,15 @@ class Units:
     dim: int = 384
     codec: Codec = "int4"
     row_bytes: float = 9_000  # of a page in the index besides its codes, boxes and mean vector
-    table_bytes: float = 110  # of a page in the memory of each process that searches
+    table_bytes: float = 80  # of a page in the memory of each process that searches
     ingest_rate: float = 11.2  # pages that a core reads and encodes a second
-    commit_rate: float = 800  # pages that the one committer writes a second
+    commit_rate: float = 800  # pages that the one committer writes a second, at first
+    commit_pages: int = 64  # of one commit
+    commit_growth_us: float = 100  # that a commit takes longer for each one before it since the last compaction
+    run_pages: int = 100_000  # of one ingest, which ends with a compaction
+    rewrite_gb: float = 0.2  # that a compaction rewrites a second
     scan_gb: float = 10.0  # of signatures that a core compares with a query a second
-    page_us: float = 60.0  # of a core, to score one candidate, decoded and compared
+    page_us: float = 90.0  # of a core, to score one candidate: read, decoded and compared
     trips: float = 3  # one after the other, to fetch candidates from an object store
     trip_ms: float = 30.0  # of each
     network_gb: float = 1.0  # that a node takes from an object store a second
@@ -53,6 +57,7 @@ class Need(NamedTuple):
     stored: float  # bytes in the object store
     ingest: float  # core-seconds to read and encode
     committing: float  # seconds of the one committer
+    rewriting: float  # seconds of its compactions
     memory: float  # bytes, of page tables and signatures
     nodes: int  # that hold them
     scan: float  # core-seconds a query
@@ -76,6 +81,19 @@ def sign_bytes(units: Units) -> float:
     return units.vectors * math.ceil(units.dim / 8)
 
 
+def committing(n_pages: int, units: Units) -> float:
+    """Return the seconds in which one process commits so many pages, in runs of ``units.run_pages``."""
+    commits = n_pages / units.commit_pages
+    before = min(units.run_pages, n_pages) / units.commit_pages / 2  # of the same run, in the mean
+    return n_pages / units.commit_rate + commits * before * units.commit_growth_us * 1e-6
+
+
+def rewriting(n_pages: int, units: Units) -> float:
+    """Return the seconds in which each run's compaction rewrites all that there is by then."""
+    runs = max(1.0, n_pages / units.run_pages)
+    return n_pages * page_bytes(units) * (runs + 1) / 2 / (units.rewrite_gb * 1e9)
+
+
 def need(n_pages: int, units: Units, signature_bytes: float) -> Need:
     """Return what ``n_pages`` take when each is first judged by a signature of so many bytes in memory.
 
@@ -93,7 +111,8 @@ def need(n_pages: int, units: Units, signature_bytes: float) -> Need:
         n_pages=n_pages,
         stored=n_pages * page_bytes(units),
         ingest=n_pages / units.ingest_rate,
-        committing=n_pages / units.commit_rate,
+        committing=committing(n_pages, units),
+        rewriting=rewriting(n_pages, units),
         memory=memory,
         nodes=nodes,
         scan=scan,
@@ -108,7 +127,8 @@ _ROWS: Final[tuple[tuple[str, Callable[[Need, Units], str]], ...]] = (
     ("to read and encode, core-hours", lambda need, units: f"{need.ingest / 3600:,.0f}"),
     ("... once", lambda need, units: f"${need.ingest / 3600 * units.core_hour:,.0f}"),
     ("... on 100 nodes", lambda need, units: _time(need.ingest / 100 / units.cores)),
-    ("the committer alone", lambda need, units: _time(need.committing)),
+    ("the one committer", lambda need, units: _time(need.committing)),
+    ("... its compactions", lambda need, units: _time(need.rewriting)),
     ("memory, table and signatures", lambda need, units: _bytes(need.memory)),
     ("nodes that search", lambda need, units: f"{need.nodes:,}"),
     ("... a month", lambda need, units: f"${need.nodes * units.cores * 730 * units.core_hour:,.0f}"),
@@ -146,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--pages", metavar="N,...", default=",".join(map(str, PAGES)), help="sizes of the collection")
     for field in fields(Units):
-        kind = str if field.name == "codec" else type(field.default)
+        kind = type(field.default)
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default, metavar="FIGURE")
     given = vars(parser.parse_args(arguments))
     sizes = [int(size) for size in given.pop("pages").split(",")]

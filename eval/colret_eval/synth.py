@@ -63,7 +63,7 @@ def synthesise(folder: Path, out: Path, *, limit: int | None = None, copy: bool 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DatasetError(out, "exists already", "name another folder")
     there = find_files([folder])
-    paths = [source.path for source in there.sources if source.path.suffix.lower() == ".pdf"]
+    paths = [source.file for source in there.sources if source.file.suffix.lower() == ".pdf"]
     root = Path(os.path.abspath(folder))
     files: dict[str, Path] = {}
     skipped: list[ColretError] = [*there.problems, *there.unusable.values()]

@@ -77,9 +77,9 @@ def choose_born_digital(folders: Sequence[Path], chosen: Path, n_pages: int) -> 
     _renew(chosen)
     n_chosen = 0
     for source in find_documents(folders).sources:
-        with suppress(DocumentError), open_document(source.path) as document:
+        with suppress(DocumentError), open_document(source.file) as document:
             if n_chosen < n_pages and all(page.words.texts for page in _pages(document, pixels=0)):
-                shutil.copy(source.path, chosen / f"{n_chosen:05}-{source.path.name}")
+                shutil.copy(source.file, chosen / f"{n_chosen:05}-{source.file.name}")
                 n_chosen += document.n_pages
     if not n_chosen:
         raise ColretError(", ".join(map(str, folders)), "no PDF there has a text layer on every page", "name others")
@@ -90,7 +90,7 @@ def scan(born: Path, scanned: Path, n_pages: int) -> None:
     _renew(scanned)
     images: list[Image] = []
     for source in find_documents([born]).sources:
-        with open_document(source.path) as document:
+        with open_document(source.file) as document:
             for page in itertools.islice(_pages(document, pixels=_LETTER_PIXELS), n_pages - len(images)):
                 assert page.image is not None
                 images.append(page.image)

@@ -100,8 +100,8 @@ def loop(folder: Path, store: PageStore, encoder: Encoder, pixels: int) -> tuple
     """Bring documents into an empty index one page after the other; return the pages, and how many by OCR."""
     n_pages = n_ocr = 0
     for source in find_documents([folder]).sources:
-        reading = Reading(NewDocument(document_id(source.path), source, ()))
-        with open_document(source.path) as document:
+        reading = Reading(NewDocument(document_id(source.file), source, ()))
+        with open_document(source.file) as document:
             reading.n_pages = document.n_pages
             pages = []
             for number in range(1, document.n_pages + 1):

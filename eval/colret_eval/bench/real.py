@@ -121,7 +121,7 @@ def _examples(folder: Path) -> Dataset:
     questions = folder / "questions.txt"
     if not questions.is_file():
         raise DatasetError(questions, "is not there", "name labelled sets with --data")
-    documents = {source.path.name: source.path for source in find_documents([folder])[0]}
+    documents = {source.file.name: source.file for source in find_documents([folder])[0]}
     lines = filter(str.strip, questions.read_text(encoding="utf-8").splitlines())
     return Dataset(folder.name, folder, {f"q{i}": line for i, line in enumerate(lines)}, {}, documents, {})
 

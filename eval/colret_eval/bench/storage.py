@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colret.codecs import bytes_per_vector
-from colret.compaction import BOX_BYTES, bytes_below
+from colret.compaction import BOX_BYTES
+from colret.index_folder import bytes_below
 from colret.search import rank
 from colret.types import Codec, EncoderInfo, Float32, PageEmbedding, PageRef
 from colret_eval.bench.indexes import as_query, page_number, write_index

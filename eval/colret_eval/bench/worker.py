@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from colret.compaction import bytes_below
+from colret.index_folder import bytes_below
 from colret.types import Float32
 from colret_eval.bench.clock import Elapsed, Stopwatch, TimedIterator, milliseconds, peak_memory
 from colret_eval.bench.corpora import Kind, corpus, load_queries

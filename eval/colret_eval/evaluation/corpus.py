@@ -15,6 +15,7 @@ import numpy as np
 from colret.documents import display_path
 from colret.errors import StoreError
 from colret.ingest import ENCODE_PAGES, ingest
+from colret.location import Location, StrPath
 from colret.reading import open_document
 from colret.report import Progress, Skipped
 from colret.store import PageStore
@@ -98,16 +99,16 @@ class Ingested(NamedTuple):
 
 def open_corpus(
     dataset: Dataset,
-    path: Path,
+    place: Location | StrPath,
     settings: IndexSettings,
     recorder: RecordingEncoder,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> tuple[Corpus, Ingested]:
-    """Bring the index at ``path`` up to date with a set, and see to it that every page was recorded.
+    """Bring the index at ``place`` up to date with a set, and see to it that every page was recorded.
 
     Args:
         dataset: The set.
-        path: Of the index; made where there is none.
+        place: Of the index; made where there is none.
         settings: Of a new index.
         recorder: The encoder.
         on_progress: As for ``ingest``.
@@ -116,7 +117,7 @@ def open_corpus(
         ColretError: The index is of other settings or documents, cannot be made, or holds no pages.
     """
     recorder.begin_set()
-    store = _open_store(path, settings)
+    store = _open_store(place, settings)
     before, noted, started = recorder.n_encoded, recorder.seconds, time.perf_counter()
     report = ingest(dataset.pdfs, store, recorder, on_progress=on_progress) if dataset.documents else None
     skipped = list(report.skipped) if report else []
@@ -132,15 +133,14 @@ def open_corpus(
     return corpus, Ingested(n_encoded, seconds, n_blank, len(names) - len(set(names.values())), tuple(skipped))
 
 
-def _open_store(path: Path, settings: IndexSettings) -> PageStore:
-    if not PageStore.exists(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return PageStore.create(path, settings)
-    store = PageStore.open(path)
+def _open_store(place: Location | StrPath, settings: IndexSettings) -> PageStore:
+    if not PageStore.exists(place):
+        return PageStore.create(place, settings)
+    store = PageStore.open(place)
     for name in ("codec", "stored_dim", "pool"):
         if getattr(store.settings, name) != getattr(settings, name):
             problem = f"has {name} {getattr(store.settings, name)}, not {getattr(settings, name)}"
-            raise StoreError(path, problem, "give another --index, or the same settings")
+            raise StoreError(place, problem, "give another --index, or the same settings")
     return store
 
 
@@ -160,7 +160,7 @@ def _names(dataset: Dataset, store: PageStore) -> dict[str, str]:
     found |= {name_in_keys(name): name_in_keys(name) for name in dataset.page_documents if name_in_keys(name) in held}
     if strangers := held - set(found.values()):
         problem = f"holds {len(strangers)} documents that are not in the set"
-        raise StoreError(store.path, problem, "remove that index, or give another --index")
+        raise StoreError(store.location, problem, "remove that index, or give another --index")
     if not held:
         raise DatasetError(dataset.folder, "has no page that can be searched", "the model may need words or images")
     return found

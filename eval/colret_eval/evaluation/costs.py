@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from colret.compaction import BOX_BYTES, bytes_below
+from colret.compaction import BOX_BYTES
 from colret.encoders import Encoder
+from colret.index_folder import bytes_below
+from colret.location import Location
 from colret.prefilter import DEFAULT_PREFILTER, Prefilter
 from colret.search import DEFAULT_CANDIDATES, StageSeconds, embed, rank, single_vector_rank
 from colret.signatures import FOLDER, open_signatures
@@ -48,9 +49,9 @@ def count_bytes(corpus: Corpus) -> Bytes:
     codes = predicted_bytes(n_vectors, settings.stored_dim, settings.codec)
     single = 4 * settings.stored_dim
     return Bytes(
-        on_disk_per_page=bytes_below(store.path) / n,
-        pages_table_per_page=bytes_below(store.path / "pages.lance") / n,
-        side_files_per_page=bytes_below(store.path / FOLDER) / n,
+        on_disk_per_page=store.folder.n_bytes() / n,
+        pages_table_per_page=store.folder.n_bytes("pages.lance") / n,
+        side_files_per_page=bytes_below(store.side_files / FOLDER) / n,
         predicted_vectors_per_page=(codes + n_vectors * BOX_BYTES) / n,
         predicted_float32_per_page=predicted_bytes(n_before, settings.dim) / n,
         single_vector_per_page=single,
@@ -71,8 +72,8 @@ def ingest_rate(ingested: Ingested, n_pages: int) -> dict[str, Any]:
 
 def rebuild_indexes(store: PageStore) -> float:
     """Build the text index and the sign bits anew; return the seconds."""
-    shutil.rmtree(store.path / FOLDER, ignore_errors=True)
-    fresh = PageStore.open(store.path)
+    shutil.rmtree(store.side_files / FOLDER, ignore_errors=True)
+    fresh = PageStore.open(store.location)
     started = time.perf_counter()
     with fresh.writing():
         fresh.build_text_index()
@@ -91,11 +92,11 @@ class Latency(NamedTuple):
     single: dict[str, float]  # encoding included
 
 
-def time_queries(path: Path, encoder: Encoder, texts: Sequence[str]) -> Latency:
+def time_queries(index: Location, encoder: Encoder, texts: Sequence[str]) -> Latency:
     """Ask queries one at a time, the same of each kind of search, in one process."""
     texts = list(texts[:TIMED])
     watch = Stopwatch()
-    store = PageStore.open(path)
+    store = PageStore.open(index)
     rank(store, embed(store, encoder, texts[:1]), prefilter=DEFAULT_PREFILTER)
     cold = watch.elapsed().wall
     singles = []

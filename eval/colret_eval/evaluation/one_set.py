@@ -106,7 +106,7 @@ def evaluate_set(
     say(f"{name}: cost")
     n_bytes = count_bytes(corpus)
     index_seconds = rebuild_indexes(corpus.store)
-    latency = time_queries(corpus.store.path, recorder, corpus.texts[:n])
+    latency = time_queries(corpus.store.location, recorder, corpus.texts[:n])
     report["cost"] = {
         "bytes": n_bytes._asdict(),
         "ingest": ingest_rate(ingested, corpus.n_pages),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import colret
 from colret.encoders import Encoder
+from colret.location import Location, StrPath
 from colret.prefilter import DEFAULT_PREFILTER
 from colret.report import Progress
 from colret.search import DEFAULT_CANDIDATES
@@ -70,7 +71,7 @@ class UnusableSetError(Exception):
 def evaluate_sets(
     sets: Sequence[Checked],
     encoder: Encoder,
-    indexes: Path,
+    indexes: Location | StrPath,
     scratch: Path,
     options: Options,
     say: Callable[[str], None] = lambda text: None,
@@ -81,7 +82,8 @@ def evaluate_sets(
     Args:
         sets: With names of their own.
         encoder: The model.
-        indexes: Folder that the indexes are made in, one for each set, or found.
+        indexes: Folder, or address in an object store, that the indexes are made below, one for each
+            set, or found.
         scratch: Folder for float32 vectors, about 4 P D bytes a page, where there are several sets:
             their pages are encoded once.
         options: What to measure.
@@ -105,8 +107,8 @@ def evaluate_sets(
     reports = []
     for checked in every:
         say(f"{checked.dataset.name}: indexing")
-        path = indexes / checked.dataset.name
-        corpus, ingested = open_corpus(checked.dataset, path, settings, recorder, on_progress)
+        place = Location.of(indexes).below(checked.dataset.name)
+        corpus, ingested = open_corpus(checked.dataset, place, settings, recorder, on_progress)
         is_union = several and checked is every[-1]
         report = evaluate_set(corpus, ingested, recorder, options, baselines, say)
         findings = [finding._asdict() for finding in checked.findings]

@@ -170,7 +170,7 @@ def _prefilter_rows(
 
 def _prefilter_bytes(corpus: Corpus, prefilter: str) -> float:
     plan = Prefilter.parse(prefilter)
-    files = [file for kind in plan.kinds for file in (corpus.store.path / FOLDER).glob(f"{kind}-*/*")]
+    files = [file for kind in plan.kinds for file in (corpus.store.side_files / FOLDER).glob(f"{kind}-*/*")]
     single = 4 * corpus.store.settings.stored_dim if "single" in plan.stages else 0
     return sum(file.stat().st_size for file in files) / corpus.n_pages + single
 
