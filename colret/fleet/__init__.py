@@ -1,0 +1,5 @@
+"""Reads and encodes documents on a Ray cluster; one process, the one that asked, writes the index."""
+
+from colret.fleet.engine import Fleet
+
+__all__ = ["Fleet"]

@@ -1,0 +1,22 @@
+"""What goes wrong on a cluster: what a worker raised, and workers and nodes that are gone."""
+
+from __future__ import annotations
+
+from colret.errors import ColretError
+
+
+def lost(error: Exception) -> bool:
+    """Return whether a worker, a node or what it held is gone, so that its work is to be done again."""
+    from ray.exceptions import RayError, RayTaskError
+
+    return isinstance(error, RayError) and not isinstance(error, RayTaskError)
+
+
+def explained(error: Exception) -> ColretError:
+    """Return what a worker raised as one line: colret's own as it was."""
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, ColretError):
+        return cause
+    lines = [line for line in str(cause).splitlines() if line.strip()] or [type(cause).__name__]
+    remedy = "install the same colret, Python and libraries on every node, and ingest again"
+    return ColretError("the Ray cluster", f"a worker failed: {lines[-1]}", remedy)
