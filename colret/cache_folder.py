@@ -20,16 +20,24 @@ DEFAULT_BYTES: Final = 4_000_000_000
 
 
 def cache_root() -> Path:
-    """Return the folder of all copies, which may not be there yet."""
-    if named := os.environ.get(FOLDER):
-        return Path(named)
+    """Return the folder of all copies, which may not be there yet.
+
+    Raises:
+        ColretError: If no variable says where, and the user has no home.
+    """
+    base = os.environ.get(FOLDER)
+    try:
+        return Path(base).expanduser() if base else Path(_usual_folder()).expanduser() / "colret"
+    except RuntimeError as error:
+        raise ColretError(FOLDER, "is not set, and this user has no home folder", "set it to a folder") from error
+
+
+def _usual_folder() -> str:
     if os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif sys.platform == "darwin":
-        base = "~/Library/Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "colret"
+        return os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    if sys.platform == "darwin":
+        return "~/Library/Caches"
+    return os.environ.get("XDG_CACHE_HOME") or "~/.cache"
 
 
 def cache_of(address: str, created: str) -> Path:

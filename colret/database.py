@@ -113,6 +113,18 @@ def is_index(folder: IndexFolder) -> bool:
         return folder.entries() is not None and _settings_rows(_connect(folder)) is not None
 
 
+def check_still(folder: IndexFolder, settings: IndexSettings) -> None:
+    """Refuse an index that was removed and made anew since it was opened: what was made of the old one is wrong.
+
+    Raises:
+        StoreError: If it was.
+    """
+    with explained(folder.location):
+        rows = _settings_rows(_connect(folder))
+    if rows is None or read_settings(folder.location, rows).created != settings.created:
+        raise StoreError(folder.location, "was removed and made anew since it was opened", "open it again")
+
+
 @contextmanager
 def exclusive(folder: IndexFolder) -> Iterator[None]:
     """Be the index's one writer meanwhile.

@@ -7,6 +7,8 @@ of two takers one wins, and given back by another. An owner that stops renewing 
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 import time
 import uuid
@@ -65,7 +67,7 @@ class Lease:
             try:
                 self._put("create")
             except (AlreadyExistsError, PreconditionError):
-                if not self._is_mine() and not self._take_over():
+                if not self._renew_if_mine() and not self._take_over():
                     problem = "another colret is writing to it, or was stopped within the last minute"
                     raise BusyError(self._index, problem, "wait for it to end, then retry") from None
         self._beating.start()
@@ -98,22 +100,21 @@ class Lease:
         began = _now()
         self._n_puts += 1
         content = f"{self._token} {self._n_puts} {self._seconds:g}".encode()
-        self._owned(self._objects.put(LOCK, content, mode=mode), began)  # type: ignore[arg-type]
+        self._version = _version(self._objects.put(LOCK, content, mode=mode))  # type: ignore[arg-type]
+        self._valid_until = began + self._seconds * (1 - 1 / _RENEWALS)
 
-    def _owned(self, put: Mapping[str, Any], since: float) -> None:
-        self._version = _version(put)
-        self._valid_until = since + self._seconds * (1 - 1 / _RENEWALS)
+    def _renew_if_mine(self) -> bool:
+        """Renew the lock if it is this writer's after all: a put whose answer was lost is made twice.
 
-    def _is_mine(self) -> bool:
-        """Tell whether the lock is this writer's after all: a put whose answer was lost is made twice."""
-        began = _now()
+        When the lost one came to the server is not known, so that it was made extends nothing.
+        """
         try:
             found = self._objects.get(LOCK)
         except FileNotFoundError:
             return False
         if not bytes(found.bytes()).startswith(self._token.encode()):
             return False
-        self._owned(found.meta, began)
+        self._put(_version(found.meta))
         return True
 
     def _take_over(self) -> bool:
@@ -128,12 +129,12 @@ class Lease:
         if content and not content.startswith(_FREE):
             self._objects.put(CLOCK, b"")
             age = (self._objects.head(CLOCK)["last_modified"] - found.meta["last_modified"]).total_seconds()
-            if age < float(content.split()[-1]) + _RESOLUTION:
+            if age < _seconds_of(content) + _RESOLUTION:
                 return False
         try:
             self._put(_version(found.meta))
         except PreconditionError:
-            return self._is_mine()
+            return self._renew_if_mine()
         return True
 
     def _beat(self) -> None:
@@ -145,13 +146,22 @@ class Lease:
                 self._put(self._version)
             except (PreconditionError, FileNotFoundError):
                 try:
-                    self._lost = not self._is_mine()
+                    self._lost = not self._renew_if_mine()
                 except (BaseError, OSError):
                     continue
                 if self._lost:
                     return
             except (BaseError, OSError):  # it may work next time; if it does not, ``check`` sees the time
                 continue
+
+
+def _seconds_of(content: bytes) -> float:
+    """Return how long a lock says that it lasts; of what is no lock of ours, the usual time."""
+    try:
+        seconds = float(content.split()[-1])
+    except (IndexError, ValueError):
+        return LEASE_SECONDS
+    return seconds if math.isfinite(seconds) else LEASE_SECONDS
 
 
 def _version(of: Mapping[str, Any]) -> dict[str, str]:
@@ -161,4 +171,8 @@ def _version(of: Mapping[str, Any]) -> dict[str, str]:
 
 def _now() -> float:
     """Return seconds of a clock that goes on while the machine sleeps, where there is one."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    if sys.platform == "darwin":  # where time.monotonic() stands still then
+        return time.clock_gettime(time.CLOCK_MONOTONIC)
+    return time.monotonic()

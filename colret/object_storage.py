@@ -7,6 +7,7 @@ in capitals (``AWS_ACCESS_KEY_ID``), and from the machine's own role.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,11 @@ PATIENCE: Final = {
 }
 """Options unless others are given: what does not answer is given up within a minute."""
 
+_ENDPOINTS: Final = frozenset(
+    ["endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3", "azure_endpoint"]
+    + ["azure_storage_endpoint"],
+)
+_HTTP = re.compile(r"https?://[^/?#@\s]+(/[^?#@\s]*)?$", re.IGNORECASE)
 _CLIENT_OPTIONS: Final = frozenset(
     ["allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "timeout", "user_agent"],
 )
@@ -57,6 +63,7 @@ def open_prefix(address: str, options: Mapping[str, str]) -> ObjectStore:
     """
     from obstore.store import from_url
 
+    _check_endpoints(options)
     config: dict[str, Any] = {}
     client: dict[str, Any] = {}
     retries: dict[str, Any] = {}
@@ -65,12 +72,26 @@ def open_prefix(address: str, options: Mapping[str, str]) -> ObjectStore:
         if key in _CLIENT_OPTIONS:
             client[key] = value
         elif key == "client_max_retries":
-            retries["max_retries"] = int(value)
+            retries["max_retries"] = _whole_number(key, value)
         elif key == "client_retry_timeout":
-            retries["retry_timeout"] = timedelta(seconds=int(value))
+            retries["retry_timeout"] = timedelta(seconds=_whole_number(key, value))
         else:
             config[key] = value
     return from_url(address, config=config, client_options=client, retry_config=retries or None)  # type: ignore[call-overload, no-any-return]
+
+
+def _whole_number(name: str, value: str) -> int:
+    if not value.isdecimal():
+        raise ValueError(f"option {name} is no number")  # which may be a secret in the wrong place
+    return int(value)
+
+
+def _check_endpoints(options: Mapping[str, str]) -> None:
+    """Refuse endpoints without a scheme, on which the library that takes them panics."""
+    given = {**{name.lower(): value for name, value in os.environ.items()}, **options}
+    for name in _ENDPOINTS & given.keys():
+        if not _HTTP.match(given[name]):
+            raise ValueError(f"option {name} is no URL")
 
 
 @contextmanager
@@ -116,6 +137,8 @@ _FAILURES: Final = tuple(
             "found no credentials",
             _CREDENTIALS,
         ),
+        (r"^option (\w+) is no number$", "the value of {0} is not a whole number", "correct it"),
+        (r"^option (\w+) is no URL$", "the value of {0} is no URL", "begin it with https:// or http://"),
         (r"Configuration key: '([\w.-]+)'", "there is no storage option {0}", "see docs/object-storage.md"),
         (r"Generic Config error|failed to parse", "a storage option has a value that cannot be used", "correct it"),
         (r"Unable to recognise URL|did not match any known pattern", "is no address", "name SCHEME://BUCKET/PREFIX"),

@@ -99,18 +99,29 @@ class RemoteFolder:
             return {each["path"]: each["size"] for batch in self._objects.list(name or None) for each in batch}
 
     def download(self, path: str, file: Path) -> bool:
-        """Write what an object holds into a new file; return whether it is there."""
+        """Write what an object holds into a new file; return whether it is there.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
         with requesting(self.location):
             try:
-                stream = self._objects.get(path).stream(min_chunk_size=_CHUNK_BYTES)
+                chunks = iter(self._objects.get(path).stream(min_chunk_size=_CHUNK_BYTES))
             except FileNotFoundError:
                 return False
-            with file.open("wb") as target:
-                for chunk in stream:
-                    target.write(chunk)
-        return True
+        with file.open("wb") as target:
+            while True:
+                with requesting(self.location):
+                    chunk = next(chunks, None)
+                if chunk is None:
+                    return True
+                target.write(chunk)
 
     def upload(self, path: str, file: Path) -> None:
-        """Write an object with what a file holds."""
-        with requesting(self.location):
-            self._objects.put(path, file)
+        """Write an object with what a file holds.
+
+        Raises:
+            OSError: If the file cannot be read.
+        """
+        with file.open("rb") as source, requesting(self.location):
+            self._objects.put(path, source)

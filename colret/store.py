@@ -42,6 +42,7 @@ from colret.compaction import compact_if_due, dead_bytes
 from colret.database import (
     StaleReadError,
     Tables,
+    check_still,
     create_tables,
     exclusive,
     explained,
@@ -100,6 +101,7 @@ class PageStore:
         remote = self.location.folder is None
         self._copies = PageCache(self.side_files, most_bytes()) if remote else None
         self._refreshed_at = -math.inf
+        self._seen = self._versions()  # that are of this index
         # As of the last refresh:
         self._visible: set[str] | None = None  # documents whose pages may be seen
         self._table: PageTable | None = None
@@ -176,17 +178,21 @@ class PageStore:
         Args:
             within: In an object store, where each look takes a round trip, do without it if the
                 last one was at most so many seconds ago.
+
+        Raises:
+            StoreError: If it cannot be read, or is another index by now.
         """
         now = time.monotonic()
         if self._copies is not None and now - self._refreshed_at < within:
             return
         self._refreshed_at = now
         with explained(self.location):
-            before = self._versions()
             self._documents.checkout_latest()  # before the pages: see the module's docstring
             self._pages.checkout_latest()
-            if self._versions() != before:
-                self._forget()
+        if self._versions() != self._seen:
+            self._forget()
+            check_still(self.folder, self.settings)
+            self._seen = self._versions()
 
     # Writing
 
@@ -312,7 +318,11 @@ class PageStore:
         table = self.page_table()
         row_ids = table.row_ids[places]
         sizes = table.n_vectors[places] * bytes_per_vector(self.settings.stored_dim, self.settings.codec)
-        flat = self._copies.read(row_ids, sizes, self._fetch) if self._copies else self._fetch(row_ids)
+        if self._copies:
+            page_ids = [page.ref.page_id for page in table.candidates(places)]
+            flat = self._copies.read(row_ids, page_ids, sizes, self._fetch)
+        else:
+            flat = self._fetch(row_ids)
         return decode(flat, sizes, table.scales[places], self.settings.stored_dim, self.settings.codec)
 
     def singles(self, places: Int64) -> Float32:

@@ -426,7 +426,7 @@ def test_another_writer_is_refused_or_waited_for(ingested: Path) -> None:
         (["query", "bread", "--device", "abacus"], 2, "abacus"),
         (["query", "--queries", "deep.jsonl"], 2, "deep.jsonl line 1: not JSON"),
         (["query", "bread", "--index", ""], 2, "name a folder"),
-        (["query", "bread", "--index", "s3://bucket/x"], 2, "name a folder"),
+        (["query", "bread", "--index", "ftp://host/x"], 2, "no index can be at ftp://; name a folder, or "),
         (["query", "bread", "--index", "x" * 300], 1, "File name too long"),
         (["query", "bread", "--model", ""], 2, "--model is empty"),
         (["ingest", ""], 2, "a path is empty"),

@@ -6,12 +6,14 @@ import threading
 import time
 
 import pytest
+from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
+import colret.lease
 from colret.errors import BusyError, StoreError
 from colret.lease import LOCK, Lease
 from colret.object_storage import open_prefix
-from tests.object_store import Bucket
+from tests.object_store import Bucket, Traffic
 
 SECONDS = 1.5
 
@@ -112,7 +114,34 @@ def test_a_put_whose_answer_was_lost_is_known_again(objects: ObjectStore) -> Non
     before = lease._version
     lease._put(before)
     lease._version = before  # nobody told
-    assert lease._is_mine()
+    assert lease._renew_if_mine()
     lease._put(lease._version)
     other = Lease(objects, "index", seconds=SECONDS)
-    assert not other._is_mine()
+    assert not other._renew_if_mine()
+
+
+def test_a_put_whose_answer_was_lost_extends_nothing(objects: ObjectStore, traffic: Traffic) -> None:
+    """It may have come to the server long before it was found there."""
+    lease = abandoned(objects)
+    before, valid_until = lease._version, lease._valid_until
+    lease._put(before)
+    lease._version, lease._valid_until = before, valid_until  # nobody told
+    traffic.meddle = lambda request: "503 Slow Down" if request.method == "PUT" else None
+    with pytest.raises(BaseError):
+        lease._renew_if_mine()
+    assert lease._valid_until == valid_until
+
+
+@pytest.mark.parametrize("content", [b"by another program", b"x nan", b" "])
+def test_what_is_no_lock_of_ours_is_one_until_it_is_old(
+    content: bytes, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.lease, "LEASE_SECONDS", 0.5)
+    objects.put(LOCK, content)
+    lease = Lease(objects, "index", seconds=SECONDS)
+    with pytest.raises(BusyError):
+        lease.acquire()
+    time.sleep(2.6)
+    lease.acquire()
+    lease.check()
+    lease.release()

@@ -90,6 +90,23 @@ def test_a_failure_is_that_of_whoever_asked_for_it() -> None:
     asked.close()
 
 
+def test_a_failure_of_the_index_is_told_to_all_at_once() -> None:
+    calls: list[int] = []
+
+    def fail(texts: Sequence[str], how: int) -> list[int]:
+        calls.append(len(texts))
+        raise OSError("no answer")
+
+    asked = Batcher(fail, most=64, gather_seconds=0.05, length=64)
+
+    async def ask() -> list[BaseException | int]:
+        return await asyncio.gather(*(asked.ask(str(i), 1) for i in range(10)), return_exceptions=True)
+
+    assert [str(error) for error in asyncio.run(ask())] == ["no answer"] * 10
+    assert calls == [10]
+    asked.close()
+
+
 def test_what_nobody_waits_for_is_not_asked_and_too_much_is_refused() -> None:
     library = Doubling()
     library.may_go_on.clear()
@@ -166,6 +183,16 @@ def test_a_full_queue_and_a_slow_answer_are_told(example_index: Path, monkeypatc
         assert all(response.headers["retry-after"] == "1" for response in told if response.status_code == 503)
         assert "took too long" in next(response for response in told if response.status_code == 504).text
         assert asking.get("/healthz").status_code == 200
+    with serving(example_index, limits=Limits(queue=2)) as address, client(address) as asking:
+        monkeypatch.setattr(Library, "search", search)
+        asking.get("/metrics")
+        monkeypatch.setattr(Library, "search", slow)
+        with ThreadPoolExecutor(4) as pool:
+            waiting = pool.map(lambda i: asking.get(f"{API}/search", params={"text": "x", "k": i + 1}), range(4))
+            time.sleep(0.3)
+            assert "colret_queue_length 2.0" in (counters := asking.get("/metrics").text)
+            assert "colret_index_pages 29.0" in counters
+            assert 503 in {response.status_code for response in waiting}
 
 
 @pytest.mark.prove

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ from colret.encoders.text import TextEncoder
 from colret.errors import FilterError
 from colret.service.access import COOKIE, Access, read_keys
 from colret.service.conditions import check_condition
+from colret.service.findings import Found, How
+from colret.service.library import Library
 from colret.service.limits import Limits
+from colret.service.pictures import Picture, Pictures
 from tests.conftest import TOPICS, write_pdf
 from tests.services import API, client, raw, serving
 
@@ -114,6 +119,8 @@ def test_a_body_that_is_too_long_is_told(service: httpx.Client) -> None:
         "length(`repeat`('a', 1000000000)) > 1",
         "length(repeat\n('a', 1000000000)) > 1",
         "lpad(file, 2000000000, 'x') = 'x'",
+        "file = N'a'",
+        "file = X'61'",
         "regexp_like(file, '((a{999}){999}){999}')",
         "file ~ '((a{999}){999}){999}'",
         "file SIMILAR TO 'a'",
@@ -238,6 +245,84 @@ def test_who_dawdles_is_cut_off(address: str) -> None:
     assert time.monotonic() - began < 9
 
 
+def test_a_client_that_does_not_take_its_answer_is_cut_off(address: str, service: httpx.Client) -> None:
+    hit = service.get(f"{API}/search", params={"text": "fitness", "k": 1}).json()["hits"][0]
+    url = f"{API}/documents/{hit['doc_id']}/pages/{hit['page']}/image?format=png&size=2400"
+    assert len(service.get(url).content) > 100_000
+    host, port = "127.0.0.1", int(address.rpartition(":")[2])
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((host, port))
+        request = f"GET {url} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        connection.sendall(request * 40)  # more than the buffers of both sides hold
+        time.sleep(6 * LIMITS.head_seconds)
+        connection.settimeout(5)
+        with pytest.raises(ConnectionError):  # not the end of all answers, nor a wait for more
+            while connection.recv(1 << 20):
+                pass
+
+
+def test_whoever_hangs_up_is_not_answered(example_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    drawn: list[int] = []
+    may_go_on = threading.Event()
+    search, draw = Library.search, Pictures._draw
+
+    def slow_search(library: Library, texts: Sequence[str], how: How) -> list[Found]:
+        asked.extend(texts)
+        assert may_go_on.wait(30)
+        return search(library, texts, how)
+
+    def slow_draw(pictures: Pictures, picture: Picture) -> bytes:
+        drawn.append(picture.size)
+        assert may_go_on.wait(30)
+        return draw(pictures, picture)
+
+    with serving(example_index, limits=Limits(gather_seconds=0.0)) as address, client(address) as asking:
+        hit = asking.get(f"{API}/search", params={"text": "fitness", "k": 1}).json()["hits"][0]
+        image = f"{API}/documents/{hit['doc_id']}/pages/{hit['page']}/image"
+        monkeypatch.setattr(Pictures, "_draw", slow_draw)
+        monkeypatch.setattr(Library, "search", slow_search)
+
+        def get(url: str, wait: float) -> threading.Thread:
+            request = f"GET {url} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+            thread = threading.Thread(target=lambda: told.append(raw(address, request, seconds=wait)))
+            thread.start()
+            time.sleep(0.5)
+            return thread
+
+        told: list[bytes] = []
+        threads = [get(f"{image}?size=100", 60)]
+        threads += [get(f"{image}?size={size}", 0.2) for size in (200, 300)]  # which hang up soon
+        threads += [get(f"{image}?size=400", 60)]
+        threads += [get(f"{API}/search?text={text}", 60 if text in ("one", "three") else 0.2)
+                    for text in ("one", "two", "three")]  # fmt: skip
+        may_go_on.set()
+        for thread in threads:
+            thread.join()
+        assert sum(answer.startswith(b"HTTP/1.1 200 ") for answer in told) == 4
+        assert 'status="499"' in asking.get("/metrics").text
+    assert asked == ["one", "three"]
+    assert drawn == [100, 400]
+
+
+def test_bodies_share_a_bound(example_index: Path) -> None:
+    limits = Limits(body_bytes=1 << 20, bodies_bytes=3 << 19, json_bytes=1 << 16)
+    with serving(example_index, limits=limits) as address, client(address) as asking:
+        long = json.dumps({"text": "fitness"}) + " " * (1 << 16)
+        json_type = {"Content-Type": "application/json"}
+        assert "65,536 bytes" in refused(asking.post(f"{API}/search", content=long, headers=json_type), 413)
+        head = f"POST {API}/search/image HTTP/1.1\r\nHost: localhost\r\nContent-Length: {1 << 20}\r\n\r\n".encode()
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as slow:
+            slow.sendall(head + b"\0" * ((1 << 20) - 1))  # it lacks a byte
+            time.sleep(0.5)
+            busy = asking.post(f"{API}/search/image", content=b"\0" * (1 << 20))
+            assert "too many requests" in refused(busy, 503)
+            assert busy.headers["retry-after"] == "1"
+        time.sleep(0.5)
+        refused(asking.post(f"{API}/search/image", content=b"\0" * (1 << 20)), 415)  # there is room again
+
+
 def test_every_answer_has_headers_that_protect(service: httpx.Client) -> None:
     for path in ("/", "/static/app.js", f"{API}/documents", "/nothing"):
         headers = service.get(path).headers
@@ -246,6 +331,7 @@ def test_every_answer_has_headers_that_protect(service: httpx.Client) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
         assert "server" not in headers
+        assert headers["cache-control"] == ("no-cache" if path in ("/", "/static/app.js") else "no-store")
 
 
 def test_a_name_that_leads_here_from_elsewhere_is_refused(address: str, service: httpx.Client) -> None:
@@ -290,6 +376,8 @@ def test_a_key_opens_everything_but_what_is_public(example_index: Path) -> None:
         assert "SameSite=strict" in cookie
         assert OTHER_KEY not in cookie
         assert asking.get(f"{API}/index").status_code == 200  # the client keeps it, as a browser does
+        beside = {"Cookie": f'other={{"of": "another service"}}; {cookie.partition(";")[0]}; x[0]=y'}
+        assert httpx.get(f"{address}{API}/index", headers=beside, trust_env=False).status_code == 200
 
 
 def test_keys_that_can_be_tried_out_are_no_keys(tmp_path: Path) -> None:
@@ -309,13 +397,16 @@ def test_keys_that_can_be_tried_out_are_no_keys(tmp_path: Path) -> None:
             read_keys(file)
 
 
-def test_names_of_files_are_text_and_their_folders_may_be_hidden(tmp_path: Path, embedded: TextEncoder) -> None:
+def test_names_of_files_are_text_and_their_folders_may_be_hidden(
+    tmp_path: Path, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = tmp_path / "secret-folder"
     secret.mkdir()
     name = "<img src=x onerror=alert(1)>.pdf"
     path = write_pdf(secret / name, TOPICS["heron"])
     with colret.create(tmp_path / "index", model="embedded", device="cpu") as made:
         made.ingest(path)
+    monkeypatch.chdir(tmp_path)
     with serving(tmp_path / "index", hide_paths=True) as address, client(address) as asking:
         answer = asking.get(f"{API}/search", params={"text": "bird"})
         [hit] = answer.json()["hits"]
@@ -329,10 +420,13 @@ def test_names_of_files_are_text_and_their_folders_may_be_hidden(tmp_path: Path,
             {"where": "folder > 'a'"},
             {"docs": "*secret*"},
             {"docs": "/"},
+            {"docs": "secret-folder"},
+            {"docs": ".."},
         ):
             told.append(refused(asking.get(f"{API}/search", params={"text": "bird", **params}), 400))
         assert not [text for text in told if str(tmp_path) in text]
-        assert asking.get(f"{API}/search", params={"text": "bird", "docs": hit["doc_id"]}).status_code == 200
+        for named in (hit["doc_id"], name):
+            assert asking.get(f"{API}/search", params={"text": "bird", "docs": named}).status_code == 200
     with pytest.raises(FilterError, match="no column PATH"):
         check_condition("PATH = 'x'", hide_paths=True)
 

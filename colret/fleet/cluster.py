@@ -16,6 +16,7 @@ from colret.errors import ColretError
 
 _NODE_PROCESSES: Final = 8  # of one worker; a larger node has several
 _CONNECT_SECONDS: Final = 5.0
+_LONGEST_FOLDER: Final = 40  # of temporary files, in which Ray finds room for the names of its sockets
 
 
 class Node(NamedTuple):
@@ -105,15 +106,17 @@ def _join(address: str) -> None:
     host, port = _endpoint(address)
     if port:
         _knock(address, host, port)
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
     if address == "local":
-        quiet["include_dashboard"] = False
+        options["include_dashboard"] = False
+        if len(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "")) > _LONGEST_FOLDER:
+            options["_temp_dir"] = "/tmp/ray"
     elif address.startswith("ray://"):
-        quiet = {}  # which a client cannot choose
+        options = {}  # which a client cannot choose
     try:
         with warnings.catch_warnings(), _own_signals():
             warnings.simplefilter("ignore")  # of Ray's own future
-            ray.init(address=address, **quiet)
+            ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError, AssertionError) as error:
         with suppress(Exception):  # what there is of a connection
             ray.shutdown()

@@ -14,7 +14,7 @@ from colret.sync import NewDocument
 
 _DOCUMENTS: Final = 32
 _BYTES: Final = 32 << 20
-_ROUNDS: Final = 4  # shards each worker gets at least, so that the last ones are small
+_ROUNDS: Final = 4  # shards each of several workers gets at least, so that the last ones are small
 _ATTEMPTS: Final = 3
 
 
@@ -38,7 +38,8 @@ class Shards:
         if self._again:
             return [self._again.popleft()]
         shard: list[NewDocument] = []
-        most = max(1, min(_DOCUMENTS, len(self._left) // (_ROUNDS * self._n_workers)))
+        share = len(self._left) // (_ROUNDS * self._n_workers) if self._n_workers > 1 else len(self._left)
+        most = max(1, min(_DOCUMENTS, share))
         while self._left and len(shard) < most and sum(each.source.size for each in shard) < _BYTES:
             shard.append(self._left.popleft())
         return shard

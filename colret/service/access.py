@@ -7,9 +7,10 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
+
+from starlette.requests import cookie_parser
 
 from colret.errors import ColretError
 
@@ -60,11 +61,8 @@ class Access:
         return _session(shown) if _is_any(shown, self.keys) else None
 
     def _has_session(self, headers: Mapping[str, str]) -> bool:
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        shown = cookies[COOKIE].value if COOKIE in cookies else ""
+        # Python's own parser drops all cookies for one that it does not like, as others on this host may set.
+        shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         return _is_any(shown, tuple(map(_session, self.keys)))
 
 

@@ -39,7 +39,7 @@ class Batcher(Generic[How, Answer]):
     """Answers searches of many clients in one thread.
 
     Args:
-        answer: Answers texts that are asked alike, in their order.
+        answer: Answers texts that are asked alike, in their order; ValueError: one of them is at fault.
         most: Texts that it is given at a time.
         gather_seconds: To wait for more of them.
         length: Jobs that may wait.
@@ -138,17 +138,22 @@ class Batcher(Generic[How, Answer]):
         return jobs
 
     def _search(self, group: list[_Job]) -> None:
-        """Answer jobs that are asked alike; one by one if together they fail, so that each has its own failure."""
+        """Answer jobs that are asked alike.
+
+        Where a text is at fault they are asked one by one, so that the failure is its own; any other would
+        be that of each, and asking a store that does not answer once for each keeps everybody waiting.
+        """
         how: Any = group[0].how
         self._observe("batch", len(group))
         try:
             answers = list(zip(group, self._answer([job.text for job in group], how), strict=True))
         except Exception as error:
-            if len(group) == 1:
-                group[0].future.set_exception(error)
+            if isinstance(error, ValueError) and len(group) > 1:
+                for job in group:
+                    self._search([job])
                 return
             for job in group:
-                self._search([job])
+                job.future.set_exception(error)
             return
         for job, answer in answers:
             job.future.set_result(answer)

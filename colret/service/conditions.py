@@ -18,7 +18,9 @@ FUNCTIONS: Final = ("lower", "upper", "length", "starts_with", "ends_with", "dat
 _BEFORE_PARENTHESES = frozenset(["and", "or", "not", "in", "between", "like", "ilike", "is", *FUNCTIONS])
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _UNSAFE = re.compile(r"--|/\*|[;~`\\$]|\bsimilar\b", re.IGNORECASE)
+_PREFIXED = re.compile(r"\b(?:[bexn]|u&|_\w+)''", re.IGNORECASE)  # texts of other kinds; N'' makes LanceDB panic
 _CALLED = re.compile(r'("[^"]*"|[\w.]+)\s*\(')
+_ID = re.compile("[0-9a-f]{8,32}")
 _PLACES = re.compile(r"\b(path|folder)\b", re.IGNORECASE)
 
 
@@ -35,6 +37,8 @@ def check_condition(where: str, *, hide_paths: bool = False) -> None:
     bare = _TEXT.sub("''", where)
     if found := _UNSAFE.search(bare):
         raise _refused(where, f"{found[0]} is not allowed here")
+    if found := _PREFIXED.search(bare):
+        raise _refused(where, f"{found[0]} is not allowed here")
     for name in _CALLED.findall(bare):
         if name.lower() not in _BEFORE_PARENTHESES:
             raise _refused(where, f"{name} is no function that is allowed here")
@@ -42,14 +46,17 @@ def check_condition(where: str, *, hide_paths: bool = False) -> None:
         raise _refused(where, f"there is no column {found[0]} here")
 
 
-def check_document_name(name: str, *, hide_paths: bool = False) -> None:
-    """Refuse a name of a document that asks for what is hidden.
+def document_name(name: str, *, hide_paths: bool = False) -> str:
+    """Return the name of a document as ``filters`` takes it, which where paths are hidden asks for files alone.
 
     Raises:
         FilterError: If it names a folder, or is a pattern that would match one.
     """
-    if hide_paths and re.search(r"[/\\*?\[]", name):
+    if not hide_paths or _ID.fullmatch(name):
+        return name
+    if re.search(r"[/\\*?\[]", name) or name in (".", ".."):
         raise FilterError(name[:100], "folders and patterns are not told here", "give a file's name, or its id")
+    return f"*/{name}"  # by itself it would also be a folder below the one that the service was started in
 
 
 def _refused(where: str, problem: str) -> FilterError:

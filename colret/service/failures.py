@@ -14,13 +14,13 @@ from colret.database import StaleReadError
 from colret.errors import ColretError, DocumentError, FilterError, StoreError, one_line
 from colret.service.batching import BusyError
 from colret.service.engine import EXAMPLE
+from colret.service.incoming import BUSY, LATER
 
 log = logging.getLogger("colret.service")
 
 INTERNAL: Final = "something went wrong here; the server's log says what"
 
-_GONE = frozenset(["missing", "changed_while_read", "unreadable"])
-_LATER = {"Retry-After": "1"}
+_GONE = frozenset(["missing", "changed_while_read"])
 _MOST_TOLD = 300  # characters
 
 
@@ -38,7 +38,7 @@ def add_handlers(app: FastAPI) -> None:
         return _told(error, hide_paths=request.app.state.context.hide_paths)
 
     def busy(request: Request, error: Exception) -> JSONResponse:
-        return failure(503, "too many requests wait here; try again in a moment", _LATER)
+        return failure(503, BUSY, LATER)
 
     def too_slow(request: Request, error: Exception) -> JSONResponse:
         return failure(504, "it took too long; ask for less, or try again in a moment")
@@ -68,7 +68,7 @@ def _told(error: ColretError, *, hide_paths: bool) -> JSONResponse:
         problem = "cannot be read at the moment" if isinstance(error, StaleReadError) else error.problem
         if problem.startswith("LanceDB") or (hide_paths and "/" in problem):
             problem = "cannot be read at the moment"
-        return failure(503, f"the index {problem}; try again in a moment", _LATER)
+        return failure(503, f"the index {problem}; try again in a moment", LATER)
     log.error("%s", error)
     return failure(500, INTERNAL)
 
@@ -80,6 +80,9 @@ def _of_document(error: DocumentError, hide_paths: bool) -> JSONResponse:
     subject = error.subject.replace("\\", "/").rsplit("/", 1)[-1] if hide_paths else error.subject
     if error.reason in _GONE:
         return failure(410, f"{subject}: {error.problem}, so this page cannot be shown")
+    if error.reason == "unreadable":  # a disk or an object store that does not answer now
+        problem = "cannot be read at the moment" if hide_paths else error.problem
+        return failure(503, f"{subject}: {problem}; try again in a moment", LATER)
     return failure(422, f"{subject}: {error.problem}")
 
 

@@ -1,6 +1,7 @@
-"""What every request passes first: host, key, size and time of its body; and what every answer has.
+"""What every request passes first: host, key, size of its body; and what every answer has.
 
-It counts requests too, and answers for what nobody foresaw: a line in the log and no traceback.
+It counts requests too, leaves off what nobody waits for any more, and answers for what nobody
+foresaw: a line in the log and no traceback.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import time
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from colret.errors import one_line
 from colret.service.access import Access
 from colret.service.failures import INTERNAL, failure
+from colret.service.incoming import Bodies, Incoming, too_large
 from colret.service.limits import Limits
 from colret.service.metrics import Metrics
+from colret.service.routes.context import IMAGE_SEARCH
 
 log = logging.getLogger("colret.service")
 
@@ -32,6 +34,8 @@ SECURITY_HEADERS: Final = {
     "X-Frame-Options": "DENY",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+
+_LEFT: Final = 499  # what other servers count where the client has hung up; nobody is told
 
 
 class Guard:
@@ -49,6 +53,7 @@ class Guard:
         self._access = access
         self._limits = limits
         self._metrics = metrics
+        self._bodies = Bodies(max(limits.bodies_bytes, limits.body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -63,7 +68,9 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(SECURITY_HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
             elif method == "HEAD":
                 message = {**message, "body": b""}
             await send(message)
@@ -73,7 +80,7 @@ class Guard:
             if refusal is not None:
                 await refusal(scope, receive, answer)
             else:
-                await self._app(scope, _bounded(receive, self._limits), answer)
+                await self._pass_on(scope, receive, answer)
         except Exception as error:
             if status:
                 raise  # half an answer is out: the connection has to be cut
@@ -82,7 +89,28 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path", "none")
             known = method if method in ("GET", "HEAD", "POST", "OPTIONS") else "other"
-            self._metrics.answered(known, route, status, time.perf_counter() - began)
+            self._metrics.answered(known, route, status or _LEFT, time.perf_counter() - began)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the application answer, as long as the client waits for it."""
+        incoming = Incoming(receive, Headers(scope=scope), self._limits, self._most_bytes(scope), self._bodies)
+        answering = asyncio.ensure_future(self._app(scope, incoming.receive, send))
+        leaving = asyncio.ensure_future(incoming.gone())
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+            else:
+                answering.cancel()
+                await asyncio.gather(answering, return_exceptions=True)
+        finally:
+            leaving.cancel()
+            answering.cancel()
+            incoming.release()
+
+    def _most_bytes(self, scope: Scope) -> int:
+        image = scope["path"] == IMAGE_SEARCH
+        return self._limits.body_bytes if image else min(self._limits.json_bytes, self._limits.body_bytes)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
@@ -91,33 +119,7 @@ class Guard:
         if not self._access.allows(scope["path"], headers):
             return failure(401, "a key is needed: Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length[:20]) > self._limits.body_bytes:
-            return failure(413, _too_large(self._limits), {"Connection": "close"})
+        most = self._most_bytes(scope)
+        if length.isdigit() and int(length[:20]) > most:
+            return failure(413, too_large(most), {"Connection": "close"})
         return None
-
-
-def _bounded(receive: Receive, limits: Limits) -> Receive:
-    """Return a ``receive`` that gives up on a body that is too long, said so or not, or takes too long."""
-    n_bytes, end = 0, time.monotonic() + limits.body_seconds
-    more = True
-
-    async def bounded() -> Message:
-        nonlocal n_bytes, more
-        if not more:
-            return await receive()  # waits for the client to leave
-        try:
-            async with asyncio.timeout(max(end - time.monotonic(), 0)):
-                message = await receive()
-        except TimeoutError as error:
-            raise HTTPException(408, "the body did not arrive in time", {"Connection": "close"}) from error
-        n_bytes += len(message.get("body", b""))
-        more = message.get("more_body", False)
-        if n_bytes > limits.body_bytes:
-            raise HTTPException(413, _too_large(limits), {"Connection": "close"})
-        return message
-
-    return bounded
-
-
-def _too_large(limits: Limits) -> str:
-    return f"a body has at most {limits.body_bytes:,} bytes here"

@@ -48,10 +48,17 @@ class Metrics:
         else:
             self._stage_seconds.labels(what).observe(value)
 
-    def text(self, waiting: int, n_pages: int, version: str) -> bytes:
-        """Return all of it, with how things are now."""
+    def text(self, waiting: int, seen: tuple[int, str] | None) -> bytes:
+        """Return all of it, with how things are now.
+
+        Args:
+            waiting: Searches that wait.
+            seen: Pages of the index and its version; None: as they were.
+        """
         self._waiting.set(waiting)
-        self._pages.set(n_pages)
-        for table, number in zip(("documents", "pages"), version.split("."), strict=True):
-            self._version.labels(table).set(int(number))
+        if seen is not None:
+            n_pages, version = seen
+            self._pages.set(n_pages)
+            for table, number in zip(("documents", "pages"), version.split("."), strict=True):
+                self._version.labels(table).set(int(number))
         return generate_latest(self.registry)

@@ -55,6 +55,14 @@ class Picture:
     evidence: Evidence | None = field(default=None, compare=False)
 
 
+@dataclass(slots=True)
+class _Drawing:
+    """An image that waits to be drawn, and how many wait for it."""
+
+    future: Future[bytes]
+    n_waiting: int = 0
+
+
 class Pictures:
     """Draws pages, and keeps what it drew.
 
@@ -78,7 +86,7 @@ class Pictures:
         self._most_bytes = kept_bytes
         self._observe = observe
         self._thread = ThreadPoolExecutor(1, "colret-pictures")
-        self._waiting: dict[str, Future[bytes]] = {}
+        self._waiting: dict[str, _Drawing] = {}
         self._encoded: OrderedDict[str, bytes] = OrderedDict()
         self._n_bytes = 0
         self._drawn: OrderedDict[tuple[PageRef, int], Image] = OrderedDict()  # of the thread alone
@@ -93,23 +101,30 @@ class Pictures:
         if picture.name in self._encoded:
             self._encoded.move_to_end(picture.name)
             return self._encoded[picture.name]
-        future = self._waiting.get(picture.name)
-        if future is None:
+        drawing = self._waiting.get(picture.name)
+        if drawing is None:
             if len(self._waiting) >= self._most_waiting:
                 raise BusyError
-            future = self._thread.submit(self._draw, picture)
-            self._waiting[picture.name] = future
+            drawing = self._waiting[picture.name] = _Drawing(self._thread.submit(self._draw, picture))
             loop = asyncio.get_running_loop()
-            future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._keep, picture.name, done))
-        return await asyncio.shield(asyncio.wrap_future(future))  # others may wait for it too
+            drawing.future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._keep, picture.name, done))
+        drawing.n_waiting += 1
+        try:
+            return await asyncio.shield(asyncio.wrap_future(drawing.future))  # others may wait for it too
+        finally:
+            drawing.n_waiting -= 1
+            if not drawing.n_waiting and drawing.future.cancel():  # unless it is begun
+                self._waiting.pop(picture.name, None)
 
     def close(self) -> None:
         """End the thread after what it is doing."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _keep(self, name: str, done: Future[bytes]) -> None:
+        if done.cancelled():
+            return
         self._waiting.pop(name, None)
-        if done.cancelled() or done.exception() is not None:
+        if done.exception() is not None:
             return
         self._encoded[name] = done.result()
         self._n_bytes += len(done.result())

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from colret.conditions import condition, page_range
 from colret.errors import FilterError
 from colret.lanes import Lane
-from colret.service.conditions import check_condition, check_document_name
+from colret.service.conditions import check_condition, document_name
 from colret.service.findings import How
 from colret.service.limits import MOST_CHARACTERS, MOST_CONDITION, MOST_DOCUMENTS, MOST_HITS
 
@@ -44,8 +44,6 @@ class Narrowing(BaseModel):
         """
         if self.where is not None:
             check_condition(self.where, hide_paths=hide_paths)
-        for name in self.docs:
-            check_document_name(name, hide_paths=hide_paths)
         try:
             pages = None if self.pages is None else page_range(self.pages)
         except ValueError as error:
@@ -53,7 +51,7 @@ class Narrowing(BaseModel):
         return How(
             k=self.k,
             where=condition(self.where, pages, _aware(self.after), _aware(self.before)),
-            docs=tuple(self.docs),
+            docs=tuple(document_name(name, hide_paths=hide_paths) for name in self.docs),
             per_document=self.per_document,
             lane=lane,
             with_evidence=self.evidence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
     """Answer requests until a signal ends it."""
     _log_to_stderr()
+    _allow_files(2 * limits.connections)  # the index takes some too
     make_server(app, limits).run(sockets=[listening])
 
 
@@ -58,6 +60,14 @@ def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
     )
 
 
+def _allow_files(n_files: int) -> None:
+    """Let the process open so many files, if the system does: by default it is often 1,024, or 256."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = n_files if hard == resource.RLIM_INFINITY else min(n_files, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
@@ -69,27 +79,34 @@ def _log_to_stderr() -> None:
 
 
 def _impatient(seconds: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol that cuts a connection whose request's head takes longer to arrive."""
+    """Return uvicorn's protocol that cuts connections on which nothing moves.
+
+    These are the ones whose request's head takes longer to arrive, and whose client does not take its answer.
+    """
 
     class Impatient(H11Protocol):
         """Looks at the connection now and then."""
 
         _was_partial = True  # of a new connection a whole head is due by the first look
+        _n_untaken = 0  # bytes of answers, at the last look
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._look = self.loop.call_later(seconds, self._cut_if_partial)
+            self._look = self.loop.call_later(seconds, self._cut_if_stuck)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._look.cancel()
             super().connection_lost(exc)
 
-        def _cut_if_partial(self) -> None:
+        def _cut_if_stuck(self) -> None:
             is_partial = self.conn.their_state is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
-            if is_partial and self._was_partial:
+            n_untaken = self.transport.get_write_buffer_size()
+            if n_untaken and n_untaken == self._n_untaken:
+                self.transport.abort()  # close would wait until all was taken
+            elif is_partial and self._was_partial:
                 self.transport.close()
-                return
-            self._was_partial = is_partial
-            self._look = self.loop.call_later(seconds, self._cut_if_partial)
+            else:
+                self._look = self.loop.call_later(seconds, self._cut_if_stuck)
+            self._was_partial, self._n_untaken = is_partial, n_untaken
 
     return Impatient

@@ -14,6 +14,9 @@ from colret.service.telling import Names
 API: Final = "/api/v1"
 """Where what programs ask begins."""
 
+IMAGE_SEARCH: Final = f"{API}/search/image"
+"""Where images are sent, the only bodies that may be large."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
 from colret.service.access import COOKIE
 from colret.service.answers import IndexAnswer
+from colret.service.batching import BusyError
 from colret.service.library import Library
 from colret.service.limits import MOST_HITS
 from colret.service.routes.context import API, Here
@@ -15,6 +19,8 @@ from colret.types import IndexInfo
 
 router = APIRouter(tags=["operations"])
 api = APIRouter(prefix=API, tags=["operations"])
+
+_SCRAPE_SECONDS = 3.0  # Prometheus gives up after ten
 
 
 @router.get("/healthz", summary="Is the process alive")
@@ -34,9 +40,12 @@ async def ready(here: Here) -> dict[str, str | int]:
 
 @router.get("/metrics", summary="Counters for Prometheus", response_class=Response)
 async def metrics(here: Here) -> Response:
-    """Return all counters in Prometheus' text format."""
-    n_pages, version = await here.engine.ask(lambda library: (library.n_pages, library.version))
-    text = here.engine.metrics.text(here.engine.n_waiting, n_pages, version)
+    """Return all counters in Prometheus' text format; those of the index as last seen, while too much waits to look."""
+    seen = None
+    with suppress(BusyError, TimeoutError):
+        async with asyncio.timeout(_SCRAPE_SECONDS):
+            seen = await here.engine.ask(lambda library: (library.n_pages, library.version))
+    text = here.engine.metrics.text(here.engine.n_waiting, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
