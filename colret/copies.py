@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from collections import OrderedDict
@@ -52,7 +53,7 @@ def make_copy(address: Address) -> tuple[str, Path]:
             with path.open("wb") as file:
                 doc_id, source = download(address, file, threading.Event())
         except BaseException:
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path.parent, ignore_errors=True)
             raise
     except OSError as error:
         raise no_room(error) from error
@@ -68,7 +69,7 @@ def _keep(doc_id: str, copy: _Copy) -> None:
         while len(_copies) > 1 and sum(each.size for each in _copies.values()) > MOST_BYTES:
             dropped.append(_copies.popitem(last=False)[1])
     for each in dropped:
-        each.path.unlink(missing_ok=True)
+        shutil.rmtree(each.path.parent, ignore_errors=True)
 
 
 def _name(address: Address) -> str:

@@ -32,6 +32,13 @@ COLUMNS: Final = ("path", "file", "folder", "doc_id", "page", "n_pages", "n_vect
 _LONGEST_CONDITION = 1000  # characters; LanceDB overflows its stack on a chain of 900 operators
 _LONGEST_TOLD = 120  # characters of a condition, or of what is wrong with it, in a message
 _ID_PREFIX = re.compile("[0-9a-f]{8,}")
+# Functions that make much of little, so that a short condition takes gigabytes. After a function's name there can be
+# a closing quote, a comment or the parenthesis, so no string or comment need be told from code.
+_GROWING = re.compile(
+    r"\b(repeat|[lr]pad|(?:regexp_)?replace|overlay|space|range|generate_series|arrow_cast|(?:array|list|make)_\w+)"
+    r"""\b["`]?\s*(?:\(|/\*|--)""",
+    re.IGNORECASE,
+)
 
 _PLACE_IN_SOURCE = re.compile(r", \S+\.rs:\d+.*", re.DOTALL)
 _PREAMBLE = re.compile(r"((Invalid input|Invalid user input|lance error|Error [a-z ]+|[A-Z][\w ]* error)[,:] )+")
@@ -113,6 +120,8 @@ def _holds(where: str, pages: pa.Table, documents: Sequence[DocumentRecord]) -> 
     if len(where) > _LONGEST_CONDITION:
         problem = f"a condition of {len(where):,} characters"
         raise FilterError(_cut(where), problem, f"use at most {_LONGEST_CONDITION:,}, and --doc to name documents")
+    if growing := _GROWING.search(where):
+        raise FilterError(_cut(where), f"{growing[1].lower()} has no place in a condition on pages", _example())
     rows, page_of_row = _rows(pages, documents)
     try:
         # On a line of its own in parentheses, so that nothing after a ";" or "--" is dropped without a word.

@@ -78,6 +78,7 @@ def ingest(
     prune: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     passwords: Sequence[str] = (),
+    commit_pages: int | None = None,
     engine: Engine | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> IngestReport:
@@ -97,6 +98,7 @@ def ingest(
         prune: Take documents out of the index whose files are gone.
         limits: What reading a page may take.
         passwords: To try on documents that need one.
+        commit_pages: Pages, or documents, that are written together; by default 64.
         engine: What reads and encodes; by default this machine, with ``encoder``.
         on_progress: Called after each page, each document and each commit, in the calling thread.
 
@@ -124,7 +126,8 @@ def ingest(
             records = writing.call(store.documents)
             plan = make_plan(found, records, retry_failed=retry_failed, retry=retry, prune=prune, spool=spool)
             report = start_report(plan)
-            committer = Committer(store, report, plan, tellings.put, most_pages=COMMIT_PAGES, seconds=COMMIT_SECONDS)
+            most = commit_pages or COMMIT_PAGES
+            committer = Committer(store, report, plan, tellings.put, most_pages=most, seconds=COMMIT_SECONDS)
             if plan.new:  # before that, an encoder may not even be loaded
                 store.check_encoder(encoder.info)
                 known = {record.doc_id for record in records} - plan.reread

@@ -31,8 +31,7 @@ PATIENCE: Final = {
 """Options unless others are given: what does not answer is given up within a minute."""
 
 _ENDPOINTS: Final = frozenset(
-    ["endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3", "azure_endpoint"]
-    + ["azure_storage_endpoint"],
+    ["endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "azure_endpoint", "azure_storage_endpoint"],
 )
 _HTTP = re.compile(r"https?://[^/?#@\s]+(/[^?#@\s]*)?$", re.IGNORECASE)
 _CLIENT_OPTIONS: Final = frozenset(
@@ -63,7 +62,7 @@ def open_prefix(address: str, options: Mapping[str, str]) -> ObjectStore:
     """
     from obstore.store import from_url
 
-    _check_endpoints(options)
+    _check_endpoints(scheme(address), options)
     config: dict[str, Any] = {}
     client: dict[str, Any] = {}
     retries: dict[str, Any] = {}
@@ -86,9 +85,11 @@ def _whole_number(name: str, value: str) -> int:
     return int(value)
 
 
-def _check_endpoints(options: Mapping[str, str]) -> None:
+def _check_endpoints(kind: str | None, options: Mapping[str, str]) -> None:
     """Refuse endpoints without a scheme, on which the library that takes them panics."""
-    given = {**{name.lower(): value for name, value in os.environ.items()}, **options}
+    if kind == "gs":  # has no such option
+        return
+    given = {name.lower(): value for name, value in [*os.environ.items(), *options.items()]}
     for name in _ENDPOINTS & given.keys():
         if not _HTTP.match(given[name]):
             raise ValueError(f"option {name} is no URL")

@@ -46,8 +46,11 @@ class Region(NamedTuple):
     tokens: tuple[str, ...]  # those to which it gives at least half of what their best vector does
 
 
+_Edges = tuple[float, float, float, float]
+
+
 class _Candidate(NamedTuple):
-    box: tuple[float, float, float, float]  # points
+    box: _Edges  # points
     gains: Float64  # (T,)
     length: float = 1.0  # what its contribution is divided by, to weigh it against others
 
@@ -116,17 +119,20 @@ def _passages(matches: Matches, gains: Float64, words: Words, width: float, heig
     of_line = _lines(boxes)
     lines = _united(boxes, of_line)
     of_lines = _line_gains(matches, gains, words.boxes, of_line)  # (T, lines)
-    n_words = np.bincount(of_line)
-    follows = [False, *(_goes_on(above, below) for above, below in pairwise(lines))]
+    best_of_lines = np.ascontiguousarray(of_lines.T)
+    edges = [(left, top, right, bottom) for left, top, right, bottom in lines[:, axes].tolist()]
+    n_words = np.bincount(of_line).tolist()
+    follows = [False, *(_goes_on(above, below) for above, below in pairwise(lines.tolist()))]
     for first in range(len(lines)):
-        for last in range(first, min(first + _MOST_LINES, len(lines))):
-            if last > first and not follows[last]:
+        box, best, length = edges[first], best_of_lines[first], n_words[first]
+        yield _Candidate(box, best, float(length) ** _LENGTH_POWER)
+        for last in range(first + 1, min(first + _MOST_LINES, len(lines))):
+            box = _joined(box, edges[last])
+            if not follows[last] or _area(box) > LARGEST_REGION * width * height:
                 break
-            box = _around(lines[first : last + 1][:, axes])
-            if last > first and _area(box) > LARGEST_REGION * width * height:
-                break
-            length = float(n_words[first : last + 1].sum()) ** _LENGTH_POWER
-            yield _Candidate(box, of_lines[:, first : last + 1].max(axis=1), length)
+            best = np.maximum(best, best_of_lines[last])
+            length += n_words[last]
+            yield _Candidate(box, best, float(length) ** _LENGTH_POWER)
 
 
 def _reading_axes(boxes: Float64) -> list[int]:
@@ -159,7 +165,7 @@ def _line_gains(matches: Matches, gains: Float64, words: Boxes, of_line: NDArray
     return np.array([(token[telling, None] * shares).max(axis=0) for token in gains])
 
 
-def _goes_on(above: Float64, below: Float64) -> bool:
+def _goes_on(above: Sequence[float], below: Sequence[float]) -> bool:
     """Tell whether a line and the next belong to one passage."""
     heights = sorted((above[3] - above[1], below[3] - below[1]))
     shared = min(above[2], below[2]) - max(above[0], below[0])
@@ -198,11 +204,15 @@ def _connected(cells: NDArray[np.int64], boxes: Boxes) -> list[NDArray[np.int64]
     return [cells[labels == label] for label in dict.fromkeys(labels.tolist())]
 
 
-def _around(boxes: Float64) -> tuple[float, float, float, float]:
+def _around(boxes: Float64) -> _Edges:
     left, top = boxes[:, :2].min(axis=0).tolist()
     right, bottom = boxes[:, 2:].max(axis=0).tolist()
     return left, top, right, bottom
 
 
-def _area(box: tuple[float, float, float, float]) -> float:
+def _joined(one: _Edges, other: _Edges) -> _Edges:
+    return min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
+
+
+def _area(box: _Edges) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])

@@ -11,7 +11,7 @@ from colret.lease import Lease
 from colret.location import Location
 from colret.object_storage import PATIENCE, open_prefix, requesting
 
-_CHUNK_BYTES = 4_000_000
+_CHUNK_BYTES = 8_000_000  # of an object, that are asked for at a time
 
 
 class RemoteFolder:
@@ -99,23 +99,25 @@ class RemoteFolder:
             return {each["path"]: each["size"] for batch in self._objects.list(name or None) for each in batch}
 
     def download(self, path: str, file: Path) -> bool:
-        """Write what an object holds into a new file; return whether it is there.
+        """Write what an object holds, which is something, into a new file; return whether it is there.
+
+        It comes in parts, as a single request may take no longer than others.
 
         Raises:
             OSError: If the file cannot be written.
         """
-        with requesting(self.location):
-            try:
-                chunks = iter(self._objects.get(path).stream(min_chunk_size=_CHUNK_BYTES))
-            except FileNotFoundError:
-                return False
         with file.open("wb") as target:
-            while True:
+            size = 1  # until the first answer says it
+            while (start := target.tell()) < size:
                 with requesting(self.location):
-                    chunk = next(chunks, None)
-                if chunk is None:
-                    return True
-                target.write(chunk)
+                    try:
+                        part = self._objects.get(path, options={"range": (start, start + _CHUNK_BYTES)})
+                    except FileNotFoundError:
+                        return False
+                    size = part.meta["size"]
+                    content = part.bytes()
+                target.write(content)
+        return True
 
     def upload(self, path: str, file: Path) -> None:
         """Write an object with what a file holds.

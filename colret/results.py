@@ -164,8 +164,11 @@ class Results:
         """Return the hit at ``place``, from 0."""
         return self.hits[place]
 
-    def evidence(self) -> list[Evidence]:
+    def evidence(self, most: int | None = None) -> list[Evidence]:
         """Return what of each hit's page matched, all of it read at once and no page encoded again.
+
+        Args:
+            most: Of the first so many hits; by default of all.
 
         Raises:
             StoreError: If a page has been removed from the index.
@@ -173,7 +176,7 @@ class Results:
         """
         if not self.hits:
             return []
-        return self.hits[0]._asked.evidence([hit._ranked for hit in self.hits], again=False)
+        return self.hits[0]._asked.evidence([hit._ranked for hit in self.hits[:most]], again=False)
 
 
 def results_of(

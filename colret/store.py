@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -236,14 +236,38 @@ class PageStore:
                     table.delete(_in("doc_id", chunk))
 
     def remove_orphans(self) -> int:
-        """Delete pages that no commit record covers: what a killed ingest left. Return their number."""
+        """Delete pages that no commit record covers: what a killed ingest left. Return their number.
+
+        In an object store, also what a late write of a writer that had lost its lease leaves.
+        """
         visible = self._visible_documents()
         with explained(self.location):
             self.folder.check_writer()
-            orphans = [doc_id for doc_id in _column(self._pages, "doc_id") if doc_id not in visible]
+            held = list(_column(self._pages, "doc_id"))
+            orphans = [doc_id for doc_id in held if doc_id not in visible]
             for chunk in _chunks(sorted(set(orphans))):
                 self._pages.delete(_in("doc_id", chunk))
-        return len(orphans) + (0 if self.folder.is_private else self._remove_doubles())
+        if not self.folder.is_private:
+            self._remove_hollow(set(held))
+            return len(orphans) + self._remove_doubles()
+        return len(orphans)
+
+    def _remove_hollow(self, held: Set[str]) -> None:
+        """Delete the records of documents that have none of their pages any more, so that they are read again.
+
+        Args:
+            held: The documents that have pages.
+        """
+        hollow = [
+            record.doc_id
+            for record in self.documents()
+            if record.status == "done" and record.doc_id not in held and record.n_pages > record.n_left_out
+        ]
+        if hollow:
+            self._forget()
+        with explained(self.location):
+            for chunk in _chunks(hollow):
+                self._documents.delete(_in("doc_id", chunk))
 
     def _remove_doubles(self) -> int:
         """Delete pages that a writer added after it had lost its lease, and another too. Return their number."""

@@ -231,6 +231,11 @@ class DocumentRecord:
     tool_version: str
     skipped: tuple[SkippedPage, ...] = field(default=())
 
+    @property
+    def n_left_out(self) -> int:
+        """Pages that the index holds nothing of: blank ones, and those that could not be used."""
+        return self.n_blank + len(self.skipped)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:

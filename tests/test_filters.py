@@ -385,3 +385,24 @@ def test_a_placeholder_is_refused_in_one_line(where: str) -> None:
 def test_an_empty_condition_is_refused(where: str) -> None:
     with pytest.raises(FilterError, match="an empty condition; write a condition in SQL"):
         passing(where=where)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "length(repeat('a', 1500000000)) > 0",
+        "length(REPEAT/* ' */('a', 1500000000)) > 0",
+        "length(\"repeat\" -- '\n ('a', 1500000000)) > 0",
+        "length(rpad('a', 2000000000, 'b')) > 1",
+        "length(replace(replace(replace('aaaaaaaaaa', 'a', 'aaaaaaaaaa'), 'a', 'aaaaaaaaaa'), 'a', 'aaaa')) > 1",
+        "array_length(range(1, 300000000)) > 0",
+        "array_length(generate_series(1, 200000000)) > 5",
+    ],
+)
+def test_what_would_fill_the_memory_is_refused(where: str) -> None:
+    with pytest.raises(FilterError, match="has no place in a condition on pages"):
+        passing(where=where)
+
+
+def test_the_names_of_such_functions_may_be_in_texts() -> None:
+    assert passing(where="path NOT LIKE '%repeat%' AND file <> 'range' AND (page = 1)") == passing(where="page = 1")

@@ -8,18 +8,24 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import colret.ingest
 from colret.encoders.text import TextEncoder
 from colret.errors import StoreError
 from colret.ingest import ingest
+from colret.location import Location
+from colret.prefilter import prepare
 from colret.search import rank
 from colret.settings import settings_for
+from colret.signatures import open_signatures
 from colret.store import PageStore
 from colret.types import DocumentRecord, EncodedPage
 from tests.conftest import TOPICS, write_pdf
+from tests.object_store import Bucket
 from tests.test_ingest import contents
+from tests.test_store import SETTINGS, encoded, record
 
 DISK_BYTES = 6 << 20
 
@@ -140,3 +146,23 @@ def test_a_record_is_written_once_the_disk_has_its_pages(
     ingest([folder], store, embedded)
     assert len(checked) > 1
     assert min(checked) > 0
+
+
+def test_copies_of_an_object_store_need_no_space(
+    bucket: Bucket, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They save requests; a search does without."""
+    monkeypatch.setenv("COLRET_CACHE", str(tmp_path / "author"))
+    place = Location.of(f"{bucket.address}/index", bucket.options)
+    author = PageStore.create(place, SETTINGS)
+    author.add_pages([encoded("a", number) for number in range(1, 6)])
+    author.put_documents([record("a", 5)])
+    made = open_signatures(author, "bits")
+    with author.writing():
+        prepare(author)
+    monkeypatch.setenv("COLRET_CACHE", str(disk / "cache"))
+    with (disk / "filler").open("wb", buffering=0) as filler:
+        filler.write(b"\0" * shutil.disk_usage(disk).free)
+    reader, places = PageStore.open(place), np.arange(5)
+    assert np.array_equal(open_signatures(reader, "bits").take(places).values, made.take(places).values)
+    assert np.array_equal(reader.vectors(places).values, author.vectors(places).values)

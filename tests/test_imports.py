@@ -30,6 +30,7 @@ HEAVY = (
     "pypdfium2",
     "mcp",
     "pydantic",
+    "ray",
 )
 ROOT = Path(__file__).parent.parent
 

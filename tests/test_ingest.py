@@ -12,6 +12,7 @@ from pathlib import Path
 
 import lancedb
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
 import colret.ingest
@@ -25,7 +26,8 @@ from colret.report import IngestReport, Progress
 from colret.search import rank
 from colret.settings import settings_for
 from colret.store import PageStore
-from colret.types import EncoderInfo, Page, PageEmbedding, PageRef, QueryEmbedding
+from colret.types import EncodedPage, EncoderInfo, Page, PageEmbedding, PageRef, QueryEmbedding
+from colret_cli.main import cli
 from tests.checkpoints import tiny_encoder
 from tests.conftest import TOPICS, write_pdf
 from tests.pdfs import PdfSpec, build_pdf, text
@@ -243,6 +245,27 @@ def test_documents_are_whole_whatever_the_commits(
     ingest([tmp_path], store, embedded, on_progress=look)
     assert len(contents(store)) == n_rows(store) == 9
     assert len(seen) > 1 or commit_pages == 100
+
+
+@pytest.mark.parametrize(("option", "commits"), [([], [9]), (["--commit-pages", "4"], [4, 4, 1])])
+def test_commit_pages_says_how_many_are_written_together(
+    option: list[str], commits: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.ingest, "ENCODE_PAGES", 2)
+    for name, n_pages in {"a": 3, "b": 1, "c": 5}.items():
+        write_pdf(tmp_path / f"{name}.pdf", *list(TOPICS.values())[:n_pages])
+    written: list[int] = []
+    add_pages = PageStore.add_pages
+
+    def add_and_count(store: PageStore, pages: Sequence[EncodedPage]) -> None:
+        written.append(len(pages))
+        add_pages(store, pages)
+
+    monkeypatch.setattr(PageStore, "add_pages", add_and_count)
+    arguments = ["ingest", str(tmp_path), "--index", str(tmp_path / "index"), "--model", "embedded", *option]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    assert [n for n in written if n] == commits
+    assert len(contents(PageStore.open(tmp_path / "index"))) == 9
 
 
 def test_progress_reaches_the_end(tmp_path: Path, store: PageStore, embedded: TextEncoder) -> None:

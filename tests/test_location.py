@@ -83,6 +83,31 @@ def test_options_are_in_nothing_that_is_printed() -> None:
     assert SECRET not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("client_max_retries", "the value of client_max_retries is not a whole number"),
+        ("client_retry_timeout", "the value of client_retry_timeout is not a whole number"),
+        ("timeout", "a storage option has a value that cannot be used"),
+        ("allow_http", "a storage option has a value that cannot be used"),
+        ("aws_endpoint", "the value of aws_endpoint is no URL"),  # on which obstore panics when it is asked
+        ("AWS_ENDPOINT_URL", "the value of aws_endpoint_url is no URL"),
+    ],
+)
+def test_a_value_in_the_wrong_place_is_refused_and_not_quoted(name: str, said: str) -> None:
+    with pytest.raises(StoreError) as raised:
+        folder_at(Location.of("s3://bucket/x", {name: SECRET}))
+    assert said in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_an_endpoint_without_a_scheme_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    with pytest.raises(StoreError, match="the value of aws_endpoint_url is no URL; begin it with"):
+        folder_at(Location.of("s3://bucket/x"))
+    assert folder_at(Location.of("gs://bucket/x"))  # which it is not for
+
+
 def test_the_command_line_quotes_no_storage_option() -> None:
     for wrong in (SECRET, f"={SECRET}"):
         done = CliRunner().invoke(cli, ["info", "--index", "s3://bucket/x", "--storage-option", wrong])

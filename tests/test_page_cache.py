@@ -151,3 +151,20 @@ def test_the_environment_says_where_and_how_much(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("COLRET_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_of("s3://b/x", "now").name
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users have homes elsewhere too")
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import pwd
+
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("HOME", "COLRET_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)  # as in a container that runs as some number
+    with pytest.raises(ColretError, match="COLRET_CACHE: is not set, and this user has no home"):
+        cache_of("s3://b/x", "now")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLRET_CACHE", "~/copies")  # by a program that starts us, no shell
+    assert cache_of("s3://b/x", "now").parent == tmp_path / "copies"

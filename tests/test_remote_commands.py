@@ -12,18 +12,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import colret.encoders
 from colret.doctor.index import check_folder
+from colret.encoders.text import TextEncoder
 from colret.errors import BusyError, StoreError
 from colret.location import Location
 from colret.store import PageStore
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf
-from tests.folders import contents
+from tests.folders import contents, numpy_encoder
 from tests.object_store import Bucket
 from tests.processes import ROOT, environment, kill
 
 LEASE_SECONDS = 3.0
-N_DOCUMENTS = 6
+N_DOCUMENTS = 8
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,10 @@ def _own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLRET_CACHE", str(tmp_path / "cache"))
 
 
-def test_every_command_works_on_it(bucket: Bucket, folder: Path, tmp_path: Path) -> None:
+def test_every_command_works_on_it(
+    bucket: Bucket, folder: Path, tmp_path: Path, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.encoders, "load_encoder", lambda name, **options: embedded)  # which is loaded already
     address = f"{bucket.address}/index"
 
     def run(*arguments: object, code: int = 0) -> str:
@@ -67,17 +72,24 @@ def test_every_command_works_on_it(bucket: Bucket, folder: Path, tmp_path: Path)
 
 
 def commands(bucket: Bucket, folder: Path, *more: str) -> list[str]:
-    """Return a command line of the real ingest, with leases that are shorter than usual."""
+    """Return a command line of the real ingest, slow enough to be killed, with leases that are shorter than usual."""
     program = (
         f"import colret.lease; colret.lease.LEASE_SECONDS = {LEASE_SECONDS}\n"
         "from tests.processes import small_commits; small_commits()\n"
+        "import time; from tests.folders import NumpyEncoder, numpy_encoder\n"
+        "encode = NumpyEncoder.encode_pages\n"
+        "NumpyEncoder.encode_pages = lambda self, pages: (time.sleep(0.2), encode(self, pages))[1]\n"
+        "import colret.encoders; colret.encoders.load_encoder = lambda name, **options: numpy_encoder()\n"
         "from colret_cli.main import cli; cli()"
     )
     arguments = ["ingest", str(folder), "--index", f"{bucket.address}/index", "--model", "embedded", *bucket.arguments]
-    return [sys.executable, "-c", program, *arguments, *more]
+    return [sys.executable, "-c", program, *arguments, "--commit-pages", "2", *more]
 
 
-def test_a_killed_ingest_is_resumed_once_its_lease_has_run_out(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_killed_ingest_is_resumed_once_its_lease_has_run_out(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.encoders, "load_encoder", lambda name, **options: numpy_encoder())
     folder, place = tmp_path / "documents", Location.of(f"{bucket.address}/index", bucket.options)
     folder.mkdir()
     for i in range(N_DOCUMENTS):
@@ -88,7 +100,7 @@ def test_a_killed_ingest_is_resumed_once_its_lease_has_run_out(bucket: Bucket, t
     deadline = time.monotonic() + 60
     n_before = 0
     while not n_before and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.2)
+        time.sleep(0.05)
         with contextlib.suppress(StoreError):
             n_before = len(PageStore.open(place).documents())
     kill(process)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -48,6 +49,25 @@ def test_a_key_of_the_environment_may_not_be_short(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLRET_API_KEY", "short")
     told = refused("--index", example_index)
     assert "COLRET_API_KEY: a key has at least 16" in told
+
+
+def test_as_many_connections_as_it_takes_leave_files_for_the_index(example_index: Path) -> None:
+    with subprocess.Popen(
+        ["sh", "-c", 'ulimit -Sn 128 && exec "$@"', "sh", *command("serve", "--index", example_index, "--port", 0)],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().partition(" at ")[2].split("/  ")[0]
+        with ExitStack() as idle:
+            idle.callback(process.terminate)
+            for _ in range(200):
+                where = ("127.0.0.1", int(address.rpartition(":")[2]))
+                idle.enter_context(socket.create_connection(where, timeout=PATIENCE))
+            with client(address) as asking:
+                assert asking.get(f"{API}/search", params={"text": "yoga", "k": 1}).status_code == 200
+        assert process.stderr.read() == ""
 
 
 def test_it_serves_until_it_is_told_to_end(example_index: Path) -> None:

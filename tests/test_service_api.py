@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 import colret
+import colret.copies
 import colret.encoders
 from colret.encoders.text import TextEncoder
 from colret.location import Location
@@ -33,7 +34,7 @@ from colret.service.limits import (
     Limits,
 )
 from tests.conftest import TOPICS, write_pdf
-from tests.object_store import Bucket
+from tests.object_store import Bucket, Traffic
 from tests.services import API, PATIENCE, client, serving
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -108,7 +109,7 @@ def test_pages_like_a_page_and_like_an_image_are_found(service: httpx.Client, in
     assert told["verdict"] is None
     page = picture(service.get(f"{API}/documents/{hit['doc_id']}/pages/{hit['page']}/image", params={"size": 1400}))
     content = io.BytesIO()
-    page.crop((0, 0, page.width, page.height // 4)).save(content, "PNG")
+    page.crop((100, page.height // 9, page.width - 100, page.height // 6)).save(content, "PNG")  # a few lines
     sent = service.post(f"{API}/search/image", params={"k": 2}, content=content.getvalue())
     assert answer(sent)["hits"][0]["page_id"] == hit["page_id"]  # its words read by OCR
 
@@ -256,6 +257,33 @@ def test_two_services_share_an_index_and_its_documents_in_object_storage(
             assert [hit["file"] for hit in hits] == [f"{bucket.address}/docs/{name}.pdf" for name in ("orbit", "heron")]
             url = f"{API}/documents/{hits[0]['doc_id']}/pages/1/image"
             assert max(picture(each.get(url, params={"size": 300})).size) == 300
+
+
+def test_a_document_that_cannot_be_read_now_is_not_told_as_gone(
+    bucket: Bucket, traffic: Traffic, tmp_path: Path, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colret.encoders, "load_encoder", lambda name, **options: embedded)
+    document = bucket.put("docs/heron.pdf", write_pdf(tmp_path / "heron.pdf", TOPICS["heron"]))
+    with colret.create(Location.of(f"{bucket.address}/index", bucket.options), model="embedded", device="cpu") as made:
+        made.ingest(document)
+    for hide_paths in (False, True):
+        with (
+            serving(Location.of(f"{bucket.address}/index", bucket.options), hide_paths=hide_paths) as address,
+            client(address) as asking,
+        ):
+            [hit] = answer(asking.get(f"{API}/search", params={"text": "a bird"}))["hits"]
+            url = f"{API}/documents/{hit['doc_id']}/pages/1/image"
+            traffic.meddle = lambda request: "403 Forbidden" if request.path.endswith("heron.pdf") else None
+            later = asking.get(url)
+            assert (later.status_code, later.headers["retry-after"]) == (503, "1"), later.text
+            assert (bucket.name in later.text) != hide_paths
+            traffic.meddle = lambda request: None
+            if hide_paths:
+                bucket.delete("docs/heron.pdf")
+                assert asking.get(url).status_code == 410
+            else:
+                assert max(picture(asking.get(url, params={"size": 300})).size) == 300
+                colret.copies._copies.clear()  # what is kept of an object is enough to show it
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

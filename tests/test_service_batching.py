@@ -50,7 +50,7 @@ class Doubling:
 
 
 def batcher(library: Doubling, *, most: int = 64, length: int = 256) -> Batcher[int, int]:
-    return Batcher(library.answer, most=most, gather_seconds=0.02, length=length)
+    return Batcher(library.answer, most=most, most_characters=100, gather_seconds=0.02, length=length)
 
 
 def test_what_is_asked_alike_at_the_same_time_is_asked_together() -> None:
@@ -74,6 +74,12 @@ def test_no_call_has_more_than_it_may() -> None:
 
     assert asyncio.run(ask()) == list(range(10))
     assert [len(texts) for texts, _ in library.calls] == [4, 4, 2]
+
+    async def ask_long() -> list[int]:
+        return await asyncio.gather(*(asked.ask(f"{i:060}", 1) for i in range(4)))
+
+    assert asyncio.run(ask_long()) == list(range(4))
+    assert [len(texts) for texts, _ in library.calls[3:]] == [2, 2]  # of 100 characters, about
     asked.close()
 
 
@@ -97,7 +103,7 @@ def test_a_failure_of_the_index_is_told_to_all_at_once() -> None:
         calls.append(len(texts))
         raise OSError("no answer")
 
-    asked = Batcher(fail, most=64, gather_seconds=0.05, length=64)
+    asked = Batcher(fail, most=64, most_characters=99, gather_seconds=0.05, length=64)
 
     async def ask() -> list[BaseException | int]:
         return await asyncio.gather(*(asked.ask(str(i), 1) for i in range(10)), return_exceptions=True)
@@ -183,16 +189,31 @@ def test_a_full_queue_and_a_slow_answer_are_told(example_index: Path, monkeypatc
         assert all(response.headers["retry-after"] == "1" for response in told if response.status_code == 503)
         assert "took too long" in next(response for response in told if response.status_code == 504).text
         assert asking.get("/healthz").status_code == 200
-    with serving(example_index, limits=Limits(queue=2)) as address, client(address) as asking:
-        monkeypatch.setattr(Library, "search", search)
-        asking.get("/metrics")
-        monkeypatch.setattr(Library, "search", slow)
-        with ThreadPoolExecutor(4) as pool:
-            waiting = pool.map(lambda i: asking.get(f"{API}/search", params={"text": "x", "k": i + 1}), range(4))
-            time.sleep(0.3)
-            assert "colret_queue_length 2.0" in (counters := asking.get("/metrics").text)
-            assert "colret_index_pages 29.0" in counters
-            assert 503 in {response.status_code for response in waiting}
+
+
+def test_counters_are_told_while_too_many_wait(example_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+    search = Library.search
+
+    def held_up(library: Library, texts: Sequence[str], how: How) -> list[Found]:
+        begun.set()
+        assert may_go_on.wait(PATIENCE)
+        return search(library, texts, how)
+
+    limits = Limits(queue=2, gather_seconds=0.0, seconds=PATIENCE)
+    with serving(example_index, limits=limits) as address, client(address) as asking, ThreadPoolExecutor(3) as pool:
+        assert "colret_index_pages 29.0" in asking.get("/metrics").text
+        monkeypatch.setattr(Library, "search", held_up)
+        told = [pool.submit(asking.get, f"{API}/search?text=x")]
+        assert begun.wait(PATIENCE)
+        told += [pool.submit(asking.get, f"{API}/search?text=x") for _ in range(2)]
+        end = time.monotonic() + PATIENCE
+        while "colret_queue_length 2.0" not in (counters := asking.get("/metrics").text):
+            assert time.monotonic() < end
+        assert "colret_index_pages 29.0" in counters  # as it was; what looks it up would have to wait too
+        assert asking.get("/readyz").status_code == 503
+        may_go_on.set()
+        assert [each.result().status_code for each in told] == [200] * 3
 
 
 @pytest.mark.prove

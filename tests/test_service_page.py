@@ -185,6 +185,14 @@ def test_filters_are_applied_kept_in_the_address_and_cleared(page: Page) -> None
     assert "repeat is no function that is allowed here" in page.inner_text("#notice")
 
 
+def test_a_filter_of_the_address_that_is_wrong_is_shown(page: Page, address: str) -> None:
+    page.goto(f"{address}/?q=health&pages=9-2")
+    page.wait_for_selector("#notice.error")
+    assert page.inner_text("#notice") == "pages: '9-2' holds no page; give one such as 3-10"
+    assert page.is_visible("input[name=pages]")
+    assert page.input_value("input[name=pages]") == "9-2"
+
+
 def test_a_narrow_screen_shows_everything(page: Page) -> None:
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     search(page, QUESTION)
@@ -194,6 +202,10 @@ def test_a_narrow_screen_shows_everything(page: Page) -> None:
     assert boxes[0] is not None
     assert boxes[1] is not None
     assert boxes[0]["x"] == boxes[1]["x"]
+    page.click("#filters summary")
+    widest = "Math.max(...[...document.querySelectorAll('header *')].map((each) => each.getBoundingClientRect().right))"
+    assert page.evaluate(widest) <= PHONE["width"]
+    page.click("#filters summary")
     page.locator("a.card").first.click()
     page.wait_for_selector("#viewer[open] .sheet.there")
     assert page.evaluate("document.querySelector('#viewer').scrollWidth") <= PHONE["width"]

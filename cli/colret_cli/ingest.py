@@ -151,6 +151,14 @@ def _as_ray_address(ctx: click.Context, parameter: click.Parameter, value: str |
     help="Give a page up that needs more memory.",
 )
 @click.option(
+    "--commit-pages",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="Pages written together. Each takes about 1 MB of memory; more make a very large ingest faster.",
+)
+@click.option(
     "--ray",
     is_flag=False,
     flag_value="local",
@@ -183,7 +191,7 @@ def ingest(
       colret ingest ~/reports
       colret ingest scans/ deck.pdf --index archive --model colqwen2
       colret ingest ~/reports --prune --watch
-      colret ingest s3://bucket/reports --index s3://bucket/index
+      colret ingest s3://bucket/reports --index s3://bucket/index --commit-pages 1024
       colret ingest ~/reports --ray
     """
     session = _Session(paths, index_path, options, as_json=as_json)
@@ -218,7 +226,7 @@ class _Session:
         self._wait = options.pop("wait")
         self._storage = Storage(*(options.pop(name) for name in Storage._fields))
         self._limits = options.pop("page_seconds"), options.pop("page_memory") * 1_000_000
-        self._sync = {name: options.pop(name) for name in ("prune", "retry_failed", "passwords")}
+        self._sync = {name: options.pop(name) for name in ("prune", "retry_failed", "passwords", "commit_pages")}
         self._fleet = _fleet(options.pop("ray"), options.pop("ray_encoders"))
         self._encoder_options = options
         self._progress = ProgressLine()

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from colret import readers
 from colret.encoding import Event
-from colret.fleet.failures import explained, lost
+from colret.fleet.failures import explained, input_lost, lost
 from colret.fleet.pool import Pool, Worker
 from colret.fleet.shards import Shards
+from colret.fleet.workers import ReadingOptions
 from colret.readers import Finished
 from colret.sync import NewDocument
 
@@ -63,6 +64,7 @@ class Dispatch:
         readers: Workers that read.
         encoders: Workers that encode.
         documents: To read.
+        options: How.
         n_readers: How many there will be.
         put: Takes events; may wait.
     """
@@ -72,12 +74,14 @@ class Dispatch:
         readers: Pool,
         encoders: Pool,
         documents: Sequence[NewDocument],
+        options: ReadingOptions,
         n_readers: int,
         put: Callable[[list[Event]], None],
     ) -> None:
         self._readers = readers
         self._encoders = encoders
         self._shards = Shards(documents, n_readers)
+        self._options = options
         self._put = put
         self._lanes: list[_Lane] = []
         for pool in (readers, encoders):
@@ -107,7 +111,7 @@ class Dispatch:
         """Give shards to workers that have none."""
         while self._shards and self._has_room() and (reader := self._readers.freest(1)) is not None:
             shard = self._shards.next()
-            reader.actor.begin.remote(shard)
+            reader.actor.begin.remote(shard, self._options)
             reader.n_asked += 1
             self._lanes.append(_Lane(reader, {document.doc_id: document for document in shard}))
 
@@ -153,10 +157,10 @@ class Dispatch:
         if lane.asked is None or not ray.wait([lane.asked[0]], timeout=0)[0]:
             return
         (more, batch), lane.asked = lane.asked, None
-        found, there_is_more = self._get(more)
-        if not found:
+        there_is_more, loss = self._get(more)
+        if loss:
             self._readers.lose(lane.reader)
-        if found and there_is_more:
+        if there_is_more:
             lane.batches.append(_Batch(batch))
         else:
             _stop(lane)
@@ -166,26 +170,24 @@ class Dispatch:
         while lane.batches and lane.batches[0].done:
             batch = lane.batches[0]
             assert batch.encoded is not None
-            found, events = self._get(batch.encoded)
-            if found:
-                lane.batches.popleft()
-                for event in events:
-                    if isinstance(event, Finished):
-                        lane.unfinished.pop(event.document.doc_id)
-                self._put(self._shards.fresh(events))
-            else:
-                self._lose(lane, batch)
+            events, loss = self._get(batch.encoded)
+            if loss:
+                self._lose(lane, batch, loss)
+                continue
+            lane.batches.popleft()
+            for event in events:
+                if isinstance(event, Finished):
+                    lane.unfinished.pop(event.document.doc_id)
+            self._put(self._shards.fresh(events))
 
-    def _lose(self, lane: _Lane, batch: _Batch) -> None:
+    def _lose(self, lane: _Lane, batch: _Batch, loss: Exception) -> None:
         """Have a batch encoded once more; if it is gone itself, have its documents read once more."""
-        import ray
-
         assert batch.encoder is not None
-        self._encoders.lose(batch.encoder)
+        if not input_lost(loss):
+            self._encoders.lose(batch.encoder)
         batch.n_lost += 1
         batch.encoded, batch.encoder, batch.done = None, None, False
-        kept, _ = ray.wait([batch.read], timeout=_TICK, fetch_local=False)
-        if batch.n_lost == _ATTEMPTS or not kept:
+        if batch.n_lost == _ATTEMPTS or input_lost(loss):
             lane.batches.clear()
             _stop(lane)
 
@@ -195,17 +197,17 @@ class Dispatch:
             self._lanes.remove(lane)
             self._put(self._shards.lose(lane.unfinished.values()))
 
-    def _get(self, answer: ObjectRef[Any]) -> tuple[bool, Any]:
-        """Return whether there is an answer, and it."""
+    def _get(self, answer: ObjectRef[Any]) -> tuple[Any, Exception | None]:
+        """Return an answer, or None and how it was lost."""
         import ray
         from ray.exceptions import RayError
 
         try:
-            return True, ray.get(answer)
+            return ray.get(answer), None
         except RayError as error:
             if not lost(error):
                 raise explained(error) from error
-            return False, None
+            return None, error
 
 
 def _stop(lane: _Lane) -> None:

@@ -34,7 +34,7 @@ class Fleet:
         self._n_encoders = n_encoders
         self._nodes: list[Node] = []
         self._encoder: FleetEncoder | None = None
-        self._reading: tuple[ReadingOptions, Pool] | None = None
+        self._readers: Pool | None = None
         self._actors: list[Any] = []  # of both kinds
         self._open = ExitStack()
 
@@ -73,13 +73,13 @@ class Fleet:
         """Read and encode documents, with the encoder loaded last; see ``ingest.Engine``."""
         assert self._encoder is not None
         info = self._encoder.info
-        wanted = ReadingOptions(limits, tuple(passwords), info.render_pixels, info.reads == "words")
-        if self._reading is None or self._reading[0] != wanted:
-            self._reading = wanted, Pool(self._start_readers(wanted), "reading")
+        options = ReadingOptions(limits, tuple(passwords), info.render_pixels, info.reads == "words")
+        if self._readers is None:
+            self._readers = Pool(self._start_readers(), "reading")
         n_readers = len(reading_places(self._nodes))
-        Dispatch(self._reading[1], self._encoder.pool, documents, n_readers, put).run(tell)
+        Dispatch(self._readers, self._encoder.pool, documents, options, n_readers, put).run(tell)
 
-    def _start_readers(self, options: ReadingOptions) -> list[Any]:
+    def _start_readers(self) -> list[Any]:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -87,9 +87,10 @@ class Fleet:
         actors = [
             made.options(
                 num_cpus=0,  # those of the node whose encoding workers wait for pages
+                memory=1,  # byte: a worker that asks for nothing is put on any node
                 max_restarts=-1,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=True),
-            ).remote(n_processes, options)
+            ).remote(n_processes)
             for node_id, n_processes in reading_places(self._nodes)
         ]
         self._actors += actors
@@ -102,7 +103,7 @@ class Fleet:
 
             for actor in self._actors:
                 ray.kill(actor)
-        self._encoder, self._reading = None, None
+        self._encoder, self._readers = None, None
         self._actors, self._nodes = [], []
         self._open.close()
 

@@ -7,9 +7,24 @@ from colret.errors import ColretError
 
 def lost(error: Exception) -> bool:
     """Return whether a worker, a node or what it held is gone, so that its work is to be done again."""
-    from ray.exceptions import RayError, RayTaskError
+    from ray.exceptions import RayError
 
-    return isinstance(error, RayError) and not isinstance(error, RayTaskError)
+    if not isinstance(error, RayError) or getattr(error, "actor_init_failed", False):
+        return False
+    return input_lost(error) or not _raised_by_worker(error)
+
+
+def input_lost(error: Exception) -> bool:
+    """Return whether a worker could not do its work because what it was to work on is gone."""
+    from ray.exceptions import RayError
+
+    return _raised_by_worker(error) and isinstance(getattr(error, "cause", None), RayError)
+
+
+def _raised_by_worker(error: Exception) -> bool:
+    from ray.exceptions import RayTaskError
+
+    return isinstance(error, RayTaskError)
 
 
 def explained(error: Exception) -> ColretError:

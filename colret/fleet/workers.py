@@ -53,12 +53,12 @@ class ReadingWorker:
 
     Args:
         n_processes: That read at the same time.
-        options: How.
     """
 
-    def __init__(self, n_processes: int, options: ReadingOptions) -> None:
-        self._readers = Readers(n_workers=n_processes, limits=options.limits, passwords=options.passwords)
-        self._options = options
+    def __init__(self, n_processes: int) -> None:
+        self._n_processes = n_processes
+        self._readers: Readers | None = None
+        self._options: ReadingOptions | None = None
         self._events: Generator[readers.Event] | None = None
         self._batches: Iterator[list[readers.Event]] = iter(())
 
@@ -66,17 +66,26 @@ class ReadingWorker:
         """Return who this is."""
         return greeting()
 
-    def begin(self, documents: Sequence[NewDocument]) -> None:
+    def begin(self, documents: Sequence[NewDocument], options: ReadingOptions) -> None:
         """Begin to read documents, and leave off what was being read."""
         if self._events is not None:
             self._events.close()
-        self._events = self._readers.read(documents, pixels=self._options.pixels, ocr=self._options.ocr)
+        self._events = self._reading(options).read(documents, pixels=options.pixels, ocr=options.ocr)
         self._batches = batches(map(_told_by_node, self._events), BATCH_PAGES, _BATCH_SECONDS)
 
     def read(self) -> tuple[bool, list[readers.Event]]:
         """Return whether there is more, and if so the next events."""
         batch = next(self._batches, None)
         return batch is not None, batch or []
+
+    def _reading(self, options: ReadingOptions) -> Readers:
+        """Return the processes that read in this way."""
+        if self._readers is None or self._options != options:
+            if self._readers is not None:
+                self._readers.close()
+            self._readers = Readers(n_workers=self._n_processes, limits=options.limits, passwords=options.passwords)
+            self._options = options
+        return self._readers
 
 
 class EncodingWorker:

@@ -56,7 +56,7 @@ class HitAnswer(BaseModel):
     below_floor: bool
     snippet: str
     highlights: list[tuple[int, int]] = Field(description="What matched, in characters of the snippet.")
-    evidence: EvidenceAnswer | None = None
+    evidence: EvidenceAnswer | None = Field(None, description="Of the first 20 pages, if it was asked for.")
 
 
 class VerdictAnswer(BaseModel):

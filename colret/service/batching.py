@@ -41,6 +41,7 @@ class Batcher(Generic[How, Answer]):
     Args:
         answer: Answers texts that are asked alike, in their order; ValueError: one of them is at fault.
         most: Texts that it is given at a time.
+        most_characters: Of these, about.
         gather_seconds: To wait for more of them.
         length: Jobs that may wait.
         observe: Is told the seconds that a job has waited, and of a call of ``answer`` how many texts it had.
@@ -51,12 +52,13 @@ class Batcher(Generic[How, Answer]):
         answer: Callable[[Sequence[str], How], Sequence[Answer]],
         *,
         most: int,
+        most_characters: int,
         gather_seconds: float,
         length: int,
         observe: Callable[[str, float], None] = lambda what, value: None,
     ) -> None:
         self._answer = answer
-        self._most = most
+        self._most, self._most_characters = most, most_characters
         self._gather_seconds = gather_seconds
         self._observe = observe
         self._queue: queue.Queue[_Job | None] = queue.Queue(length)  # None: the end
@@ -126,7 +128,7 @@ class Batcher(Generic[How, Answer]):
         if first is None:
             return None
         jobs, end = [first], time.perf_counter() + self._gather_seconds
-        while len(jobs) < self._most:
+        while len(jobs) < self._most and sum(len(job.text) for job in jobs) < self._most_characters:
             try:
                 job = self._queue.get(timeout=max(end - time.perf_counter(), 0.0))
             except queue.Empty:

@@ -19,7 +19,7 @@ from colret.reading import Document
 from colret.service.batching import Batcher, BusyError
 from colret.service.findings import Found, How
 from colret.service.library import Library
-from colret.service.limits import QUERIES_TOGETHER, Limits
+from colret.service.limits import CHARACTERS_TOGETHER, QUERIES_TOGETHER, Limits
 from colret.service.metrics import Metrics
 from colret.service.pictures import Picture, Pictures
 from colret.types import Page, PageRef
@@ -51,6 +51,7 @@ class Engine:
         self._searches: Batcher[How, Found] = Batcher(
             self._search,
             most=QUERIES_TOGETHER,
+            most_characters=CHARACTERS_TOGETHER,
             gather_seconds=limits.gather_seconds,
             length=limits.queue,
             observe=metrics.observe,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from colret.evidence import Evidence
 from colret.lanes import Lane
 from colret.results import Results
+from colret.service.answers import EvidenceAnswer
 from colret.types import DocumentRecord, PageDetails, PageRef
 
 
@@ -27,7 +28,7 @@ class Found:
     """What a search found."""
 
     results: Results
-    evidence: list[Evidence] | None  # of each hit, if that was asked for
+    evidence: list[EvidenceAnswer] | None  # of the first hits, if that was asked for
     documents: dict[str, DocumentRecord]  # of the hits, by id
 
 

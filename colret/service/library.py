@@ -23,6 +23,8 @@ from colret.location import Location, StrPath
 from colret.results import Results
 from colret.search import embed, fresh
 from colret.service.findings import Found, How, ShownPage
+from colret.service.limits import MOST_WITH_EVIDENCE
+from colret.service.telling import evidence_answer
 from colret.store import PageStore
 from colret.types import Candidate, DocumentRecord, IndexInfo, Page, PageRef, QueryEmbedding
 
@@ -158,7 +160,10 @@ class Library:
         return info
 
     def _found(self, results: Results, how: How) -> Found:
-        evidence = results.evidence() if how.with_evidence else None
+        # Told here: it takes time that the thread of the connections has not, and far less memory than what it is of.
+        evidence = (
+            [evidence_answer(each) for each in results.evidence(MOST_WITH_EVIDENCE)] if how.with_evidence else None
+        )
         records = self._records()
         return Found(results, evidence, {hit.doc_id: records[hit.doc_id] for hit in results if hit.doc_id in records})
 

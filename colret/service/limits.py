@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MOST_CHARACTERS: Final = 2000
-"""Of a query."""
+MOST_CHARACTERS: Final = 1000
+"""Of a query: its time grows with it."""
 
 MOST_CONDITION: Final = 1000
 """Characters of a condition, of a document's name, of a range of pages."""
@@ -17,14 +17,17 @@ MOST_DOCUMENTS: Final = 20
 MOST_HITS: Final = 100
 """Pages that a search returns."""
 
+MOST_WITH_EVIDENCE: Final = 20
+"""Pages that a search tells the evidence of, the first ones: finding that takes longer than finding them."""
+
 MOST_LISTED: Final = 1000
 """Documents on a page of the list."""
 
 SMALLEST_SIDE, LARGEST_SIDE = 64, 2400
 """Pixels of the long side of a page's image."""
 
-QUERIES_TOGETHER: Final = 64
-"""That one call of the index answers."""
+QUERIES_TOGETHER, CHARACTERS_TOGETHER = 64, 4000
+"""That one call of the index answers; whoever comes after long ones can still give up."""
 
 
 @dataclass(frozen=True, slots=True)

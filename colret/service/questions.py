@@ -47,7 +47,7 @@ class Narrowing(BaseModel):
         try:
             pages = None if self.pages is None else page_range(self.pages)
         except ValueError as error:
-            raise FilterError("pages", str(error), "give such a range") from error
+            raise FilterError("pages", str(error), "give one such as 3-10") from error
         return How(
             k=self.k,
             where=condition(self.where, pages, _aware(self.after), _aware(self.before)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 
 from colret.evidence import Evidence
 from colret.results import Hit
@@ -39,7 +40,6 @@ class Names:
 def search_answer(found: Found, names: Names) -> SearchAnswer:
     """Return what is told of a search."""
     results = found.results
-    evidence: Sequence[Evidence | None] = found.evidence or [None] * len(results)
     return SearchAnswer(
         query=results.query,
         lane=results.lane,
@@ -47,7 +47,8 @@ def search_answer(found: Found, names: Names) -> SearchAnswer:
         n_scored=results.n_scored,
         verdict=None if results.verdict is None else _verdict(results.verdict),
         hits=[
-            _hit(hit, each, found.documents.get(hit.doc_id), names) for hit, each in zip(results, evidence, strict=True)
+            _hit(hit, evidence, found.documents.get(hit.doc_id), names)
+            for hit, evidence in zip_longest(results, found.evidence or [])
         ],
     )
 
@@ -127,7 +128,7 @@ def evidence_answer(evidence: Evidence) -> EvidenceAnswer:
     )
 
 
-def _hit(hit: Hit, evidence: Evidence | None, document: DocumentRecord | None, names: Names) -> HitAnswer:
+def _hit(hit: Hit, evidence: EvidenceAnswer | None, document: DocumentRecord | None, names: Names) -> HitAnswer:
     return HitAnswer(
         rank=hit.rank,
         doc_id=hit.doc_id,
@@ -143,7 +144,7 @@ def _hit(hit: Hit, evidence: Evidence | None, document: DocumentRecord | None, n
         below_floor=hit.below_floor,
         snippet=hit.snippet,
         highlights=list(hit.highlights),
-        evidence=None if evidence is None else evidence_answer(evidence),
+        evidence=evidence,
     )
 
 

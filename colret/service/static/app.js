@@ -114,6 +114,7 @@ function failed(error) {
   $("#status").textContent = "";
   $("#more").hidden = true;
   tell(error.message, "error");
+  if (error.status === 400 && hasFilters(state)) $("#filters").open = true;
 }
 
 function tell(message, kind = "") {
