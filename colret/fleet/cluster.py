@@ -117,7 +117,7 @@ def _join(address: str) -> None:
         with warnings.catch_warnings(), _own_signals():
             warnings.simplefilter("ignore")  # of Ray's own future
             ray.init(address=address, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError, AssertionError) as error:
+    except (ImportError, RuntimeError, ValueError, OSError, AssertionError) as error:  # ray:// needs grpcio
         with suppress(Exception):  # what there is of a connection
             ray.shutdown()
         remedy = "start it with: ray start --head, or leave the address out to run Ray on this machine"
