@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colret.index_folder import bytes_below
 from colret.encoders.text import TextEncoder
+from colret.index_folder import bytes_below
 from colret.scoring import normalize_rows
 from colret.types import Boxes, Float32
 from colret_eval.bench import engines, kernels, report, storage

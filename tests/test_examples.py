@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,20 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 import colret.encoders
 from colret.encoders.catalogue import SHORTCUTS
 from colret.encoders.text import TextEncoder
+from colret.service.limits import Limits
 from colret_cli.main import cli
 from tests.checkpoints import tiny_checkpoint
 from tests.conftest import TOPICS, write_pdf
 from tests.evaluation_sets import TOPICS as SENTENCES
 from tests.evaluation_sets import write_set
+from tests.object_store import Bucket
+from tests.processes import run_cli
 from tests.test_query_command import viewer
 
 ROOT = Path(__file__).parent.parent
@@ -61,6 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, embedded: TextEncoder) -> Pat
     write_pdf(folder / "deck.pdf", TOPICS["violin"])
     (folder / "questions.txt").write_text("\n".join(question for _, question in SENTENCES[:4]))
     (folder / "asked.txt").write_text("\n".join(question for _, question in SENTENCES))
+    (folder / "keys.txt").write_text("0123456789abcdef0123456789abcdef\n")
     (folder / "unanswered.txt").write_text("\n".join(f"what is number {i} of the gearbox for" for i in range(24)))
     write_set(folder / "my-set", extra={"long.pdf": [" ".join(sentences)]})
     shutil.copy(ROOT / "examples" / "PerksPlus.pdf", folder / "reports")  # which has headings
@@ -94,21 +101,38 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded: 
     return folder
 
 
+def serve_once(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
+    """Answer one request, in place of a service that has no end."""
+    listening.close()
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.get("/readyz").status_code == 200
+
+
 def test_every_command_has_an_example() -> None:
     assert {name for name, examples in EXAMPLES.items() if not any(each.startswith(name) for each in examples)} == set()
 
 
 @pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])
-def test_an_example_works(here: Path, monkeypatch: pytest.MonkeyPatch, example: str) -> None:
+def test_an_example_works(here: Path, monkeypatch: pytest.MonkeyPatch, bucket: Bucket, example: str) -> None:
     if example.startswith("ingest"):  # which makes what the others find
         shutil.rmtree(".colret")
         shutil.rmtree("archive")
     if "--watch" in example:  # one round of what has no end
         monkeypatch.setattr("colret.watching.follow", lambda paths, sync, **options: sync())
+    if "s3://bucket" in example:
+        bucket.put("reports/one.pdf", here / "report.pdf")
+        monkeypatch.setenv("COLRET_STORAGE_OPTION", " ".join(bucket.arguments[1::2]))
+        example = example.replace("s3://bucket", bucket.address)
+    if example.startswith("serve"):
+        monkeypatch.setattr("colret.service.server.serve", serve_once)
+        example += " --port 0"
     if example.startswith("remove"):
         CliRunner().invoke(cli, ["ingest", "reports", "report.pdf"])  # they lie elsewhere now
         example = example.replace("3f9a01c2", CliRunner().invoke(cli, ["list"]).stdout[:8])
+    if "--ray" in example:  # Ray keeps a home's token for as long as the process lives
+        assert "pages" in run_cli(*map(os.path.expanduser, shlex.split(example)))
+        return
     result = CliRunner().invoke(cli, [os.path.expanduser(each) for each in shlex.split(example)])
     assert result.exit_code == CODES.get(" ".join(example.split()[:2]), 0), result.output
-    silent = ("list --", "index list", "duplicates", "mcp")  # of which there may be none
+    silent = ("list --", "index list", "duplicates", "mcp", "serve")  # of which there may be none
     assert result.stdout or example.startswith(silent)

@@ -246,6 +246,13 @@ def test_the_index_is_that_of_one_machine(
     assert (again.n_added, again.n_unchanged) == (0, report.n_added)
 
 
+def test_a_worker_that_cannot_be_made_is_told_with_its_cause(encoder: FleetEncoder) -> None:
+    ray = import_ray()
+    pool = Pool([ray.remote(Unstartable).options(num_cpus=0, max_restarts=-1).remote()], "encoding")
+    with pytest.raises(ColretError, match=r"a worker failed: .*No module named 'colret'; install the same colret"):
+        pool.wait()
+
+
 def test_a_projection_is_fitted_on_the_cluster(
     tmp_path: Path, folder: Path, fleet: Fleet, encoder: FleetEncoder, embedded: TextEncoder
 ) -> None:
@@ -316,7 +323,7 @@ def test_ctrl_c_stops_cleanly_and_the_next_goes_on(
 
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        ingest([many.folder], store, encoder, engine=fleet, on_progress=once(HALF, interrupt))
+        ingest([many.folder], store, encoder, engine=fleet, commit_pages=8, on_progress=once(HALF + N_PAGES, interrupt))
     assert time.monotonic() - started < 60
     before = contents(store)
     assert 0 < len(before) < N_DOCUMENTS
@@ -344,13 +351,6 @@ def test_a_file_that_a_node_does_not_see_is_missing_there(
     assert report.n_added == 2
     (tmp_path / "elsewhere.pdf").rename(folder / "heron.pdf")
     assert ingest([folder], store, encoder, engine=fleet).n_added == 1
-
-
-def test_a_worker_that_cannot_be_made_is_told_with_its_cause(encoder: FleetEncoder) -> None:
-    ray = import_ray()
-    pool = Pool([ray.remote(Unstartable).options(num_cpus=0).remote()], "encoding")
-    with pytest.raises(ColretError, match=r"a worker failed: .*No module named 'colret'; install the same colret"):
-        pool.wait()
 
 
 def test_work_is_spread_over_what_the_nodes_have() -> None:

@@ -80,7 +80,7 @@ def _as_passwords(ctx: click.Context, parameter: click.Parameter, value: str | N
 
 def _as_ray_address(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Return the address; what is none is mostly a path that was meant for itself."""
-    if value is None or value in ("local", "auto") or re.fullmatch(r"(ray://)?[^/\s]+:\d+", value):
+    if value is None or value in ("local", "auto") or re.fullmatch(r"[^/\s]+:\d+", value):
         return value
     problem = f"{value!r} is no address; where a PATH follows, write --ray=local"
     raise click.BadParameter(problem, ctx, parameter)
@@ -153,10 +153,9 @@ def _as_ray_address(ctx: click.Context, parameter: click.Parameter, value: str |
 @click.option(
     "--commit-pages",
     type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
     metavar="N",
-    help="Pages written together. Each takes about 1 MB of memory; more make a very large ingest faster.",
+    help="Pages written together. Each takes about 1 MB of memory; more make a very large ingest faster.  "
+    "[default: 64]",
 )
 @click.option(
     "--ray",
@@ -164,7 +163,7 @@ def _as_ray_address(ctx: click.Context, parameter: click.Parameter, value: str |
     flag_value="local",
     callback=_as_ray_address,
     metavar="[ADDRESS]",
-    help="Read and encode on a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; without ADDRESS, on a Ray of this "
+    help="Read and encode on a Ray cluster: auto, or HOST:PORT of its head; without ADDRESS, on a Ray of this "
     "machine's own.",
 )
 @click.option(

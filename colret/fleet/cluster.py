@@ -39,9 +39,9 @@ def joined(address: str | None) -> Iterator[list[Node]]:
     """Be in a cluster, and yield its nodes.
 
     Args:
-        address: "auto" (the cluster that this machine is a node of), "HOST:PORT" or
-            "ray://HOST:PORT"; None starts Ray on this machine, and ends it at the end. A process
-            that is in a cluster already stays there.
+        address: "auto" (the cluster that this machine is a node of) or "HOST:PORT" of its head;
+            None starts Ray on this machine, and ends it at the end. A process that is in a
+            cluster already stays there.
 
     Raises:
         ColretError: If Ray is not installed, or the cluster cannot be joined.
@@ -103,6 +103,9 @@ def encoder_sizes(nodes: Sequence[Node], n_encoders: int | None, *, on_cpu: bool
 def _join(address: str) -> None:
     import ray
 
+    if address.startswith("ray://"):
+        remedy = "start colret on a node of the cluster, and give HOST:PORT of its head"
+        raise ColretError(f"Ray at {address}", "Ray's client protocol is not used", remedy)
     host, port = _endpoint(address)
     if port:
         _knock(address, host, port)
@@ -111,13 +114,11 @@ def _join(address: str) -> None:
         options["include_dashboard"] = False
         if len(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "")) > _LONGEST_FOLDER:
             options["_temp_dir"] = "/tmp/ray"
-    elif address.startswith("ray://"):
-        options = {}  # which a client cannot choose
     try:
         with warnings.catch_warnings(), _own_signals():
             warnings.simplefilter("ignore")  # of Ray's own future
             ray.init(address=address, **options)
-    except (ImportError, RuntimeError, ValueError, OSError, AssertionError) as error:  # ray:// needs grpcio
+    except (ImportError, RuntimeError, ValueError, OSError, AssertionError) as error:
         with suppress(Exception):  # what there is of a connection
             ray.shutdown()
         remedy = "start it with: ray start --head, or leave the address out to run Ray on this machine"
@@ -137,7 +138,7 @@ def _own_signals() -> Iterator[None]:
 
 def _endpoint(address: str) -> tuple[str, int]:
     """Return the host and the port of an address; port 0 if it names none."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port) if host and port.isdecimal() else 0
 
 
