@@ -17,7 +17,7 @@ from colret.store import PageStore
 from tests.folders import Document, answers, contents, pdf, sentence
 from tests.processes import cli, environment, kill, run_cli
 
-KILLS, LONG_KILLS = 3, 100
+KILLS, LONG_KILLS = 2, 100
 DOCUMENTS, LONG_DOCUMENTS = 18, 160
 PAGES = 4  # of each
 GOLDEN = (5**0.5 - 1) / 2  # steps of it, wrapped around, cover an interval evenly from wherever they start

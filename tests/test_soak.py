@@ -23,7 +23,7 @@ from colret.store import PageStore
 from tests.folders import QUESTIONS, contents, numpy_encoder, pdf, sentence, steady
 from tests.processes import ROOT, environment, small_commits
 
-SECONDS, LONG_SECONDS = 8, 120
+SECONDS, LONG_SECONDS = 5, 120
 INGESTS, ASKERS = 2, 4
 FILES = 6  # of each ingest
 LIMIT = 240  # seconds beyond the above, after which a process hangs

@@ -18,7 +18,7 @@ from colret.store import PageStore
 from tests.folders import Document, answers, contents, numpy_encoder, pdf, sentence
 from tests.processes import Ingester
 
-SEQUENCES, LONG_SEQUENCES = 4, 200
+SEQUENCES, LONG_SEQUENCES = 2, 200
 SYNCS = 4  # of one sequence
 FIRST_FILES = 4
 LULL = 0.1  # seconds, about as long as a commit takes
