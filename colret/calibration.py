@@ -120,6 +120,7 @@ def fit_lanes(
         ValueError: If a query has no tokens.
     """
     on_phase("queries")
+    store.refresh()
     texts, places = _with_answer(store, queries)
     table = store.page_table()  # that the places are in
     no_answer = list(dict.fromkeys(no_answer or ()))

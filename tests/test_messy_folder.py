@@ -157,7 +157,8 @@ def test_a_file_that_comes_and_goes_stops_nobody(folder: Path, tmp_path: Path) -
             assert {item.reason for item in report.skipped} <= {"missing"}
             found = contents(store)
             assert all(document.is_whole for document in found.values())
-            assert len(found) in (9, 10)
+            # That it is missing may be listed beside its pages.
+            assert sum(document.status == "done" for document in found.values()) in (9, 10)
     if away.exists():
         away.rename(flickering)
     check_settled(folder, store, tmp_path)
