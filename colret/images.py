@@ -10,13 +10,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from colret.closing import Closing
 from colret.errors import DocumentError, one_line
 from colret.pixels import MAX_IMAGE_PIXELS, image_hash, target_size
 
@@ -52,7 +52,7 @@ class ImagePage:
         return image_hash(self._image)
 
 
-class ImageFile:
+class ImageFile(Closing):
     """An image file, open: one page, or as many as a TIFF has frames.
 
     Raises:
@@ -95,14 +95,6 @@ class ImageFile:
             self._opened = None
             image.close()
             stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> Image.Image:
         if self._opened is None:

@@ -10,9 +10,8 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from colret.closing import Closing
 from colret.conversion import converted
 from colret.documents import check_file, display_path, is_office, is_pdf
 from colret.errors import DocumentError, ModelError
@@ -24,7 +23,7 @@ from colret.types import Page, PageRef, Words
 from colret.words import read_text_layer
 
 
-class Document:
+class Document(Closing):
     """A document, open, whose pages are read one at a time. Close it, or use it in ``with``.
 
     Args:
@@ -69,14 +68,6 @@ class Document:
         """Free the document."""
         self._source.close()
         self._held.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _read_words(self, page: PdfPage | ImagePage, name: str, *, ocr: bool) -> tuple[Words, bool]:
         """Return the words of a page, and whether they were read from its image."""

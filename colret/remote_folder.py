@@ -39,9 +39,9 @@ class RemoteFolder:
 
     def drop(self, name: str) -> None:
         """Delete all objects below a name."""
-        with requesting(self.location):
-            paths = [each["path"] for batch in self._objects.list(name) for each in batch]
-            if paths:
+        paths = list(self.sizes(name))
+        if paths:
+            with requesting(self.location):
                 self._objects.delete(paths)
 
     def has(self, name: str) -> bool:

@@ -14,13 +14,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 from PIL import Image
 
+from colret.closing import Closing
 from colret.errors import DocumentError
 from colret.pixels import image_hash, target_size
 from colret.poppler import PopplerPages, poppler_available
@@ -81,7 +80,7 @@ class PdfPage:
             bitmap.close()
 
 
-class PdfFile:
+class PdfFile(Closing):
     """A PDF, open.
 
     Args:
@@ -137,14 +136,6 @@ class PdfFile:
     def close(self) -> None:
         """Free the document."""
         self._pdf.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _load(path: Path, name: str, passwords: Sequence[str]) -> tuple[pdfium.PdfDocument, bool]:

@@ -13,10 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from colret.addresses import Address
+from colret.closing import Closing
 from colret.documents import SourceFile, changed_while_read, document_id
 from colret.downloads import Copy, Room
 from colret.errors import ColretError, DocumentError
@@ -47,7 +47,7 @@ class Identified(NamedTuple):
     begun_ns: int  # when that began: another state of the same second may follow; 0 where it would have another tag
 
 
-class Spool:
+class Spool(Closing):
     """Copies of objects; use it in ``with``. A file is its own copy.
 
     Args:
@@ -62,14 +62,6 @@ class Spool:
         self._lock = threading.RLock()
         self._folder: Path | None = None
         self._n_files = self._n_running = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def identified(self, sources: Iterable[SourceFile]) -> Iterator[Identified]:
         """Hash files and objects, several objects at a time, and keep copies of objects while there is room.

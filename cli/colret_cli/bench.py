@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from colret.wording import count
 from colret_cli.options import (
     device_option,
     index_option,
@@ -16,7 +17,7 @@ from colret_cli.options import (
     open_store,
     usage_errors,
 )
-from colret_cli.output import count, show_bytes
+from colret_cli.output import show_bytes
 from colret_cli.questions import read_questions
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from colret.wording import count
 from colret_cli.options import (
     device_option,
     index_option,
@@ -17,7 +18,6 @@ from colret_cli.options import (
     open_store,
     usage_errors,
 )
-from colret_cli.output import count
 from colret_cli.questions import read_questions
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from colret.wording import count
 from colret_cli.options import index_option, json_option, open_store
-from colret_cli.output import count, show_path
+from colret_cli.output import show_path
 
 if TYPE_CHECKING:
     from colret.location import Location

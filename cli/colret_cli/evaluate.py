@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from colret.errors import printable
+from colret.wording import count
 from colret_cli.evaluation import run, sweep
 from colret_cli.options import json_option
-from colret_cli.output import count, show_path
+from colret_cli.output import show_path
 
 if TYPE_CHECKING:
     from colret_eval.checks import CheckReport, Finding

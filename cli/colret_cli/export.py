@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from colret.wording import count
 from colret_cli.options import index_option, json_option, open_store
-from colret_cli.output import ProgressLine, count, show_bytes, show_path
+from colret_cli.output import ProgressLine, show_bytes, show_path
 
 if TYPE_CHECKING:
     from colret.formats import Dtype, Format

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from colret.errors import one_line, printable
+from colret.wording import RANKED_BY, count
 from colret_cli.evidence import evidence_fields, wrapped
-from colret_cli.output import count, is_terminal, show_path
+from colret_cli.output import is_terminal, show_path
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from colret import Hit, Results
     from colret_cli.questions import Question
 
-_LANES: Final = {"visual": "by late interaction", "text": "by words", "both": "by late interaction and words"}
 _INDENT: Final = " " * 5
 _NARROWEST, _USUAL, _WIDEST = 20, 80, 120  # columns that an answer takes; the usual where a terminal tells none
 
@@ -83,7 +83,7 @@ def _fields(hit: Hit, *, with_regions: bool) -> dict[str, Any]:
 def _heading(question: Question, results: Results) -> str:
     everything = results.n_scored == results.n_pages
     how = "all scored" if everything else f"the {results.n_scored:,} likeliest scored"
-    return f"{one_line(question.text)}  [{count(results.n_pages, 'page')}, {how}; {_LANES[results.lane]}]"
+    return f"{one_line(question.text)}  [{count(results.n_pages, 'page')}, {how}; {RANKED_BY[results.lane]}]"
 
 
 def _nothing(results: Results) -> str:

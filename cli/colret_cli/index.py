@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from colret.wording import count
 from colret_cli.options import device_option, index_option, json_option, load_encoder_of, open_store, usage_errors
-from colret_cli.output import count, show_bytes
+from colret_cli.output import show_bytes
 from colret_cli.questions import read_questions
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from colret.wording import count
 from colret_cli.ingested import print_plan, print_report, print_sync
 from colret_cli.opening import Storage, open_or_create
 from colret_cli.options import (
@@ -27,7 +28,7 @@ from colret_cli.options import (
     wait_option,
     when_free,
 )
-from colret_cli.output import ProgressLine, count
+from colret_cli.output import ProgressLine
 from colret_cli.stopping import stoppable
 
 if TYPE_CHECKING:

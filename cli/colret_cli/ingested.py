@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from colret_cli.output import count, show_bytes, show_path
+from colret.wording import count
+from colret_cli.output import show_bytes, show_path
 
 if TYPE_CHECKING:
     from colret.location import Location

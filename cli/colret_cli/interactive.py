@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, get_args
 import click
 
 from colret.errors import ColretError, one_line
+from colret.wording import count
 from colret_cli.asking import Asking
 from colret_cli.configuration import user_folder
 from colret_cli.evidence import evidence_lines
 from colret_cli.hits import is_styled, print_results
-from colret_cli.output import count, show_path
+from colret_cli.output import show_path
 from colret_cli.questions import question
 from colret_cli.terminal_images import show_image
 from colret_cli.viewers import open_hit

@@ -12,6 +12,7 @@ import click
 
 from colret.errors import printable
 from colret.object_storage import is_remote
+from colret.wording import count
 
 if TYPE_CHECKING:
     from colret.report import Progress
@@ -41,11 +42,6 @@ def show_bytes(n_bytes: float) -> str:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
         n_bytes /= 1000
     raise AssertionError("unreachable")
-
-
-def count(n: int, noun: str) -> str:
-    """Return ``n`` with its noun: "1 page", "2 pages"."""
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 class ProgressLine:

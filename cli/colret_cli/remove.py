@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from colret.wording import count
 from colret_cli.options import complete_files, index_option, json_option, open_store, wait_option, when_free
-from colret_cli.output import count, show_path
+from colret_cli.output import show_path
 
 if TYPE_CHECKING:
     from colret.location import Location

@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 
 from colret.lanes import Lane
 from colret.verdicts import Basis
-
-_LANES = {"visual": "by late interaction", "text": "by words", "both": "by late interaction and words"}
+from colret.wording import RANKED_BY, count
 
 
 class Answer(BaseModel):
@@ -60,7 +59,7 @@ class Found(Answer):
         """Return the answer in lines."""
         if not self.hits:
             return "no page has these words"
-        lines = [f"{len(self.hits)} of {_count(self.n_pages, 'page')}, {_LANES[self.lane]}"]
+        lines = [f"{len(self.hits)} of {count(self.n_pages, 'page')}, {RANKED_BY[self.lane]}"]
         if not self.answered:
             known = f" (odds {self.odds} that one does)" if self.odds else ""
             lines.append(f"probably no page answers this{known}")
@@ -110,9 +109,9 @@ class Documents(Answer):
 
     def as_text(self) -> str:
         """Return the answer in lines."""
-        lines = [f"{len(self.documents)} of {_count(self.n_documents, 'document')}"]
+        lines = [f"{len(self.documents)} of {count(self.n_documents, 'document')}"]
         for each in self.documents:
-            pages = _count(each.n_pages, "page") if each.status == "done" else f"failed: {each.problem}"
+            pages = count(each.n_pages, "page") if each.status == "done" else f"failed: {each.problem}"
             lines.append(f"{each.doc_id[:12]}  {each.file}  {pages}")
         if self.next_offset is not None:
             lines.append(f"(more from offset {self.next_offset})")
@@ -140,14 +139,10 @@ class IndexSummary(Answer):
         """Return the answer in lines."""
         return "\n".join(
             [
-                f"{_count(self.n_pages, 'page')} of {_count(self.n_documents, 'document')}, {self.model}",
+                f"{count(self.n_pages, 'page')} of {count(self.n_documents, 'document')}, {self.model}",
                 f"{self.n_blank_pages:,} blank and {self.n_unreadable_pages:,} unreadable pages, and "
-                f"{_count(self.n_failed_documents, 'document')} that could not be used, are left out",
+                f"{count(self.n_failed_documents, 'document')} that could not be used, are left out",
                 f"{self.n_vectors:,} vectors of {self.dimensions} dimensions in {self.codec}, {self.bytes:,} bytes",
-                f"ranked {_LANES[self.default_lane]}; {'' if self.calibrated else 'not '}calibrated",
+                f"ranked {RANKED_BY[self.default_lane]}; {'' if self.calibrated else 'not '}calibrated",
             ]
         )
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")

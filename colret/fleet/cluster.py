@@ -113,7 +113,7 @@ def _join(address: str) -> None:
     if address == "local":
         options["include_dashboard"] = False
         if len(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "")) > _LONGEST_FOLDER:
-            options["_temp_dir"] = "/tmp/ray"
+            options["_temp_dir"] = "/tmp/ray"  # Ray's own choice where no variable names another
     try:
         with warnings.catch_warnings(), _own_signals():
             warnings.simplefilter("ignore")  # of Ray's own future

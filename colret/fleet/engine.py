@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from colret.closing import Closing
 from colret.encoding import Event
 from colret.errors import ColretError
 from colret.fleet.cluster import Node, encoder_sizes, import_ray, joined, reading_places
@@ -21,7 +21,7 @@ from colret.types import EncoderInfo, Page, PageEmbedding, QueryEmbedding
 _ATTEMPTS: Final = 3  # to have a worker answer
 
 
-class Fleet:
+class Fleet(Closing):
     """An ``ingest.Engine`` on a Ray cluster, which it joins when it is to load a model; use it in ``with``.
 
     Args:
@@ -106,14 +106,6 @@ class Fleet:
         self._encoder, self._readers = None, None
         self._actors, self._nodes = [], []
         self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class FleetEncoder:

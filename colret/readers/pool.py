@@ -12,9 +12,8 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from colret.closing import Closing
 from colret.readers.ahead import ReadAhead
 from colret.readers.events import DEFAULT_LIMITS, Event, Limits
 from colret.readers.process import ReaderProcess
@@ -29,7 +28,7 @@ _CHECK_SECONDS = 0.05
 _WAKE_SECONDS = 0.5  # Ctrl-C does not end a wait for another thread on every system
 
 
-class Readers:
+class Readers(Closing):
     """Processes that read documents: they start at the first read and serve until ``close``.
 
     Args:
@@ -103,14 +102,6 @@ class Readers:
         self._owned.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _start(self) -> None:
         """Start the threads; each starts its process when it has something to read."""

@@ -73,12 +73,12 @@ def page_bytes(units: Units) -> float:
 
 def sketch_bytes(units: Units) -> float:
     """Return the bytes of a page's sketch, a bit a dimension: see ``signatures``."""
-    return min(SKETCH_BLOCKS, units.vectors) * math.ceil(units.dim / 8)
+    return min(SKETCH_BLOCKS, units.vectors) * bytes_per_vector(units.dim, "binary")
 
 
 def sign_bytes(units: Units) -> float:
     """Return the bytes of the signs of all of a page's vectors."""
-    return units.vectors * math.ceil(units.dim / 8)
+    return units.vectors * bytes_per_vector(units.dim, "binary")
 
 
 def committing(n_pages: int, units: Units) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from colret.prefilter import SMALL
+from colret.wording import count
 from colret_eval.evaluation.cells import probability
 from colret_eval.evaluation.systems import BASELINES, BOTH, TEXT
 
@@ -94,7 +95,7 @@ def _leakage(report: dict[str, Any]) -> list[str]:
     effect = (
         f"{MEASURE} changes by {_signed(change)}" if change["low"] or change["high"] else f"{MEASURE} stays the same"
     )
-    pages, groups = _count(found["n_pages_in_groups"], "page"), _count(found["n_groups"], "group")
+    pages, groups = count(found["n_pages_in_groups"], "page"), count(found["n_groups"], "group")
     return [f"{pages} in {groups} are near-duplicates; merged, {effect}."]
 
 
@@ -132,11 +133,11 @@ def _labels(report: dict[str, Any]) -> list[str]:
     n_warnings = len(report["findings"])
     if n_warnings:
         kinds = ", ".join(dict.fromkeys(finding["kind"].replace("_", " ") for finding in report["findings"]))
-        said.append(f"The check of the labels has {_count(n_warnings, 'warning')} ({kinds}): see below.")
+        said.append(f"The check of the labels has {count(n_warnings, 'warning')} ({kinds}): see below.")
     if report["n_relevant_unsearchable"]:
         n = report["n_relevant_unsearchable"]
         said.append(
-            f"{_count(n, 'labelled page')} without anything to search (blank or unreadable), which no system can find."
+            f"{count(n, 'labelled page')} without anything to search (blank or unreadable), which no system can find."
         )
     return said
 
@@ -144,10 +145,6 @@ def _labels(report: dict[str, Any]) -> list[str]:
 def _system(report: dict[str, Any], system_id: str) -> dict[str, Any]:
     [system] = [system for system in report["systems"] if system["id"] == system_id]
     return dict(system)
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _percent(interval: dict[str, Any]) -> str:
