@@ -18,6 +18,8 @@ from typing import Self
 from tests.processes import environment
 
 PATIENCE = 120  # seconds, for the slowest machine
+UNHEARD = 10  # seconds without a sign, after which a person presses Ctrl-C again
+CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 class Terminal:
@@ -53,8 +55,20 @@ class Terminal:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
 
     def type(self, text: str) -> None:
-        """Type ``text``, in which control characters are keys: 3 is Ctrl-C, 4 Ctrl-D."""
+        """Type ``text``, in which control characters are keys."""
         os.write(self._fd, text.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C until something is shown.
+
+        Once is not always enough: Python's ``input`` hears of a signal only while it waits for a key,
+        not while readline works on one.
+        """
+        for _ in range(PATIENCE // UNHEARD):
+            self.type(CTRL_C)
+            if self._is_shown(UNHEARD):
+                return
+        raise AssertionError(f"nothing is shown after Ctrl-C: {self.seen!r}")
 
     def until(self, pattern: str) -> str:
         """Wait until what was shown since the last call has ``pattern``, and return it up to there."""
@@ -73,8 +87,11 @@ class Terminal:
         self.code = os.waitstatus_to_exitcode(status)
         return self.seen
 
+    def _is_shown(self, seconds: float) -> bool:
+        return bool(select.select([self._fd], [], [], seconds)[0])
+
     def _read(self) -> bool:
-        if not select.select([self._fd], [], [], PATIENCE)[0]:
+        if not self._is_shown(PATIENCE):
             raise AssertionError(f"nothing more is shown: {self.seen!r}")
         try:
             data = os.read(self._fd, 4096)

@@ -13,10 +13,10 @@ import colret.encoders
 from colret.encoders.text import TextEncoder
 from colret_cli.main import cli
 from tests.conftest import TOPICS, write_pdf
-from tests.terminals import Terminal
+from tests.terminals import CTRL_D, Terminal
 from tests.test_query_command import told, viewer
 
-CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
+UP = "\x1b[A"
 PROMPT = r"colret> (\x1b\[\?\d+h)?$"
 
 
@@ -50,12 +50,14 @@ def test_a_conversation(here: Path) -> None:
         assert "  2. " in answer
         assert max(map(len, answer.splitlines())) > 60
         terminal.resize(40)
-        terminal.until(PROMPT)  # drawn again
+        ask("")  # after which the prompt is drawn no more for the new width
         assert max(map(len, ask("the satellite around Mars").splitlines())) <= 40
         terminal.resize(100)
-        terminal.until(PROMPT)
+        ask("")
 
-        terminal.type("half a query" + CTRL_C)
+        terminal.type("half a query")
+        terminal.until("query")
+        terminal.interrupt()
         terminal.until(PROMPT)
         assert ask(":k 1") == ask(":lane text") == "colret> "
         assert ask(UP + UP + UP).count(". documents/") == 1  # the query before those, found again
@@ -85,7 +87,7 @@ def test_ctrl_c_drops_a_search_and_not_the_session(here: Path) -> None:
         for _ in range(3):  # at whatever it is then: loading, searching, printing
             terminal.type("the satellite around Mars\r")
             terminal.until(r"\n")
-            terminal.type(CTRL_C)
+            terminal.interrupt()
             terminal.until(PROMPT)
         terminal.type("the satellite around Mars\r")
         assert "documents/heron.pdf" in terminal.until(r"page 2 ")

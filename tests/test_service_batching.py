@@ -181,7 +181,8 @@ def test_a_full_queue_and_a_slow_answer_are_told(example_index: Path, monkeypatc
         return search(library, texts, how)
 
     monkeypatch.setattr(Library, "search", slow)
-    with serving(example_index, limits=Limits(seconds=0.3, queue=2)) as address, client(address) as asking:
+    limits = Limits(seconds=0.3, queue=2, gather_seconds=0.0)  # else one batch may take them all
+    with serving(example_index, limits=limits) as address, client(address) as asking:
         with ThreadPoolExecutor(8) as pool:
             told = list(pool.map(lambda i: asking.get(f"{API}/search", params={"text": "x", "k": i + 1}), range(8)))
         codes = Counter(response.status_code for response in told)
