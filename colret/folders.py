@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from colret.addresses import Address, Place
 from colret.documents import SourceFile, check_file, display_path, is_archive, is_supported, unsupported, unusable
@@ -15,7 +15,6 @@ from colret.object_listing import list_documents
 from colret.places import absolute_place, place_of
 
 _NO_OPTIONS: Mapping[str, str] = {}
-_RACY: Final = -1  # in place of the time of a file that may change once more without a sign of it
 _FINE_TICK_NS, _COARSE_TICK_NS = 50_000_000, 2_000_000_000  # of file systems' clocks, at the most
 
 
@@ -94,13 +93,14 @@ def has_vanished(text: str, found: Found) -> bool:
 
 
 def lasting_time(mtime_ns: int, now_ns: int) -> int:
-    """Return the time by which a file, hashed now, is known again; ``_RACY`` where its clock has not ticked since.
+    """Return the time to record of a file that was hashed now: its own, by which it is known again.
 
-    It could change once more within the tick, to as many bytes, and look the same; so it is
-    hashed again next time, as git does. Whole milliseconds are taken for a sign of a coarse clock.
+    Where its clock has not ticked since, it could change once more, to as many bytes, and look the
+    same. So its time less a nanosecond is recorded, which it does not have, and it is hashed again
+    next time, as git does. Whole milliseconds are taken for a sign of a coarse clock.
     """
     tick = _FINE_TICK_NS if mtime_ns % 1_000_000 else _COARSE_TICK_NS
-    return _RACY if abs(now_ns - mtime_ns) < tick else mtime_ns
+    return mtime_ns - 1 if abs(now_ns - mtime_ns) < tick else mtime_ns
 
 
 class _Search:

@@ -37,8 +37,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, embedded: TextEncoder) -> Pat
         write_pdf(documents / f"{name}.pdf", TOPICS[name])
     write_pdf(documents / "heron.pdf", TOPICS["heron"], "Herons eat fish, and stand in shallow water")
     write_pdf(documents / "staff.pdf", *[f"Member {i} of the staff works in room {i}" for i in range(19)])
-    for path in documents.iterdir():  # what has just been written has no lasting time yet
-        os.utime(path, (time.time() - 60,) * 2)
     os.utime(documents / "revenue.pdf", (OLD, OLD))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

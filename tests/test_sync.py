@@ -400,6 +400,7 @@ def test_a_file_that_changed_a_moment_ago_is_hashed_again_next_time(
     os.utime(path, ns=(mtime_ns, mtime_ns))
     monkeypatch.setattr(time, "time_ns", lambda: mtime_ns + age_ns)
     [document] = plan(tmp_path).new
+    assert mtime_ns - document.files[0].mtime_ns == racy
     record = recorded(path, files=document.files)
     path.write_text("two")
     os.utime(path, ns=(mtime_ns, mtime_ns))  # no tick since
