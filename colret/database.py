@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,17 @@ from colret.schema import (
 from colret.types import IndexSettings, Int64
 
 _OWN_ENTRIES = frozenset({*TABLES, "signatures", LOCK, CLOCK})
+_LEFTOVER = re.compile(  # what a making that was interrupted leaves, and an index whose tables were deleted
+    rf"""{re.escape(LOCK)} | {re.escape(CLOCK)}
+    | (pages|documents|arrays|settings)\.lance/_versions/([^/]*\.manifest[^/]*|latest_version_hint\.json)
+    | (pages|documents|arrays|settings)\.lance/_transactions/[^/]*\.txn[^/]*
+    | settings\.lance/data/[^/]*\.lance
+    | signatures/[^/]+/(bits|offsets|row_ids)\.npy""",
+    re.VERBOSE,
+)
+_RAISED = (OSError, RuntimeError, ValueError, pa.ArrowException)  # by LanceDB and the file system
 _CLOCK_TICK_NS = 100_000_000  # that a file's time may lag behind
+_ANEW = "ingest into a new --index, or restore it from a copy"
 _DAMAGED = "if it stays, the index is damaged: ingest into a new --index"
 
 
@@ -67,15 +78,21 @@ def create_tables(folder: IndexFolder, settings: IndexSettings) -> Tables:
     with explained(location):
         folder.make()
         foreign = [name for name in folder.entries() or [] if name not in _OWN_ENTRIES]
-    if foreign:  # deleting an index must never mean deleting somebody's documents
-        raise StoreError(location, f"holds other things, such as {foreign[0]}", "name a new or empty folder as --index")
+    if foreign:
+        raise _holds_other(location, foreign[0])
     with exclusive(folder), explained(location):
         database = _connect(folder)
-        if _settings_rows(database) is not None:
+        if _settings_rows(folder, database) is not None:
             raise StoreError(location, "there is an index already", "open it, or choose another --index")
         for name in database.list_tables().tables:
-            _clear_leftover(location, database, name)
-        folder.drop("signatures")  # of an index whose tables were deleted
+            _refuse_filled(location, database, name)
+        # Making an index must never mean deleting what somebody keeps in a folder of such a name.
+        for path in folder.files():
+            if not _LEFTOVER.fullmatch(path):
+                raise _holds_other(location, path)
+        for name in database.list_tables().tables:
+            database.drop_table(name)
+        folder.drop("signatures")
         pages = database.create_table("pages", schema=pages_schema(settings.stored_dim, _codes_field()))
         pages.set_unenforced_primary_key("page_id")
         documents = database.create_table("documents", schema=DOCUMENTS_SCHEMA)
@@ -97,20 +114,24 @@ def open_tables(folder: IndexFolder) -> Tables:
         if folder.entries() is None:
             raise StoreError(location, "no index here", remedy)
         database = _connect(folder)
-        rows = _settings_rows(database)
+        rows = _settings_rows(folder, database)
     if rows is None:
         raise StoreError(location, "not a finished colret index", remedy)
     settings = read_settings(location, rows)
     with explained(location):
         # Documents first, as a refresh does: a snapshot of them must not be newer than that of the pages.
         documents, pages, arrays = map(database.open_table, ("documents", "pages", "arrays"))
+        pages_names = pages_schema(settings.stored_dim, _codes_field()).names
+        for table, names in ((documents, DOCUMENTS_SCHEMA.names), (pages, pages_names), (arrays, ARRAYS_SCHEMA.names)):
+            if not set(names) <= set(table.schema.names):
+                raise StoreError(location, f"its table {table.name} is damaged", _ANEW)
     return Tables(pages, documents, arrays, settings)
 
 
 def is_index(folder: IndexFolder) -> bool:
     """Tell whether there is a finished index in ``folder``."""
     with explained(folder.location):
-        return folder.entries() is not None and _settings_rows(_connect(folder)) is not None
+        return folder.entries() is not None and _settings_rows(folder, _connect(folder)) is not None
 
 
 def check_still(folder: IndexFolder, settings: IndexSettings) -> None:
@@ -120,7 +141,7 @@ def check_still(folder: IndexFolder, settings: IndexSettings) -> None:
         StoreError: If it was.
     """
     with explained(folder.location):
-        rows = _settings_rows(_connect(folder))
+        rows = _settings_rows(folder, _connect(folder))
     if rows is None or read_settings(folder.location, rows).created != settings.created:
         raise StoreError(folder.location, "was removed and made anew since it was opened", "open it again")
 
@@ -209,19 +230,25 @@ def explained(location: Location) -> Iterator[None]:
     """Turn what LanceDB and the file system raise into one line about the index."""
     try:
         yield
-    except TimeoutError:
-        raise
-    except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+    except Exception as error:
+        # Of LanceDB's own there is one, for a panic of it, and that cannot be imported.
+        is_panic = type(error).__module__ == "pyo3_async_runtimes"
+        if isinstance(error, TimeoutError) or not (isinstance(error, _RAISED) or is_panic):
+            raise
         if location.folder is None:
             raise _remote_error(location, str(error)) from None  # which may quote what is secret
         if isinstance(error, OSError) and error.strerror:  # the system's own refusal, not LanceDB's
             problem = f"cannot be read or written ({error.strerror})"
             raise StoreError(location, problem, "check space and permissions") from error
-        # LanceDB has no exceptions of its own; its messages begin with the useful part.
+        # LanceDB's messages begin with the useful part.
         problem = str(error).split(", /", 1)[0].split("\n", 1)[0][:300]
         if "not found" in problem.lower():
             raise StaleReadError(location, f"LanceDB: {problem}", f"retry; {_DAMAGED}") from error
         raise StoreError(location, f"LanceDB: {problem}", f"check space and permissions; {_DAMAGED}") from error
+
+
+def _holds_other(location: Location, path: str) -> StoreError:
+    return StoreError(location, f"holds other things, such as {path}", "name a new or empty folder as --index")
 
 
 def _remote_error(location: Location, message: str) -> StoreError:
@@ -267,24 +294,29 @@ def _codes_field() -> pa.Field:
     return blob("codes")
 
 
-def _settings_rows(database: Any) -> pa.Table | None:
-    """Return the rows of the settings; None if there are none, or the making of an index died there."""
+def _settings_rows(folder: IndexFolder, database: Any) -> pa.Table | None:
+    """Return the rows of the settings; None if there are none, or the making of an index died there.
+
+    Raises:
+        StoreError: If they are damaged, or those of another program.
+    """
+    folder.check_whole()
     if "settings" not in database.list_tables().tables:
         return None
     try:
         rows = database.open_table("settings").to_arrow()
     except ValueError:  # a folder of that name without a table in it
         return None
-    return rows if {"key", "value_json"} <= set(rows.column_names) else None
+    if not {"key", "value_json"} <= set(rows.column_names):
+        raise StoreError(folder.location, "its settings are damaged, or another program's", "name another --index")
+    return rows
 
 
-def _clear_leftover(location: Location, database: Any, name: str) -> None:
-    """Drop an empty table that an interrupted making left; never one that holds anything."""
+def _refuse_filled(location: Location, database: Any, name: str) -> None:
+    """Refuse a table that is no empty one of ours, as an interrupted making leaves it."""
     try:
         table = database.open_table(name)
     except ValueError:  # a folder without a table in it
-        database.drop_table(name)
         return
     if name not in ("pages", "documents", "arrays") or table.count_rows():
         raise StoreError(location, f"holds a table that is not colret's: {name}", "choose another --index")
-    database.drop_table(name)

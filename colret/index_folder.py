@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -12,6 +13,9 @@ from typing import Final, Protocol
 from colret.errors import BusyError, StoreError
 from colret.lease import LOCK
 from colret.location import Location
+
+_MANIFEST: Final = re.compile(r"\d{20}\.manifest")  # the newer, the smaller its number
+_MANIFEST_END: Final = b"LANC"
 
 TABLES: Final = ("pages.lance", "documents.lance", "arrays.lance", "settings.lance")
 """Their folders in that of an index."""
@@ -27,6 +31,12 @@ class IndexFolder(Protocol):
 
     def entries(self) -> list[str] | None:
         """Return the names in it, sorted; None if it is not there."""
+
+    def files(self) -> Iterator[str]:
+        """Yield the paths in it of all that is no folder, with slashes."""
+
+    def check_whole(self) -> None:
+        """Refuse tables whose latest state was not written whole, where that can be: LanceDB panics on some."""
 
     def make(self) -> None:
         """Make it, unless it is there."""
@@ -67,10 +77,32 @@ class LocalFolder:
         self.uri = os.path.abspath(path)
         self.options: dict[str, str] = {}
         self._path = path
+        try:
+            self.uri.encode()
+        except UnicodeEncodeError as error:
+            raise StoreError(location, "its path is not UTF-8, as LanceDB wants it", "name another --index") from error
 
     def entries(self) -> list[str] | None:
         """Return the names in it, sorted; None if it is not there."""
         return sorted(entry.name for entry in self._path.iterdir()) if self._path.is_dir() else None
+
+    def files(self) -> Iterator[str]:
+        """Yield the paths in it of all that is no folder, with slashes; links are not followed."""
+        return _files_below(str(self._path))
+
+    def check_whole(self) -> None:
+        """Refuse tables whose latest manifest was not written whole, as after a power cut.
+
+        Raises:
+            StoreError: If there is one.
+        """
+        for name in TABLES:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                names = filter(_MANIFEST.fullmatch, os.listdir(self._path / name / "_versions"))
+                latest = min(names, default=None)
+                if latest and not (self._path / name / "_versions" / latest).read_bytes().endswith(_MANIFEST_END):
+                    problem = f"is damaged: {name}/_versions/{latest} is no manifest"
+                    raise StoreError(self.location, problem, "ingest into a new --index, or restore it from a copy")
 
     def make(self) -> None:
         """Make it, unless it is there.
@@ -152,6 +184,15 @@ def _changed(folder: str, since_ns: int) -> Iterator[str]:
                 yield from _changed(entry.path, since_ns)
             elif entry.stat(follow_symlinks=False).st_mtime_ns >= since_ns:
                 yield entry.path
+
+
+def _files_below(folder: str, prefix: str = "") -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path, f"{prefix}{entry.name}/")
+            else:
+                yield f"{prefix}{entry.name}"
 
 
 def bytes_below(path: Path) -> int:

@@ -34,6 +34,15 @@ class RemoteFolder:
             listed = self._objects.list_with_delimiter()
         return sorted([*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]) or None
 
+    def files(self) -> Iterator[str]:
+        """Yield the paths of all objects below the prefix."""
+        with requesting(self.location):
+            for batch in self._objects.list():
+                yield from (each["path"] for each in batch)
+
+    def check_whole(self) -> None:
+        """Do nothing: an object is written whole or not at all."""
+
     def make(self) -> None:
         """Do nothing: a prefix is there as soon as an object has it."""
 

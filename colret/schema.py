@@ -162,9 +162,12 @@ def read_settings(index: object, rows: pa.Table) -> IndexSettings:
     """Return the settings that the rows hold; messages call the index as given.
 
     Raises:
-        StoreError: If another format version wrote them.
+        StoreError: If another format version wrote them, or they are damaged.
     """
-    values = {row["key"]: json.loads(row["value_json"]) for row in rows.to_pylist()}
+    try:
+        values = {row["key"]: json.loads(row["value_json"]) for row in rows.to_pylist()}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreError(index, "its settings are damaged", "ingest again into a new --index") from error
     version = values.get("format_version")
     if version != FORMAT_VERSION:
         remedy = "ingest again into a new --index, or use the colret that made it"

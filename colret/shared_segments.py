@@ -59,6 +59,7 @@ def _complete_segments(remote: RemoteFolder, kind: str) -> set[str]:
     """Return the names of the segments of a kind that have all their files."""
     found: dict[str, set[str]] = {}
     for path in remote.sizes(FOLDER):
-        _, name, file = path.rsplit("/", 2)
-        found.setdefault(name, set()).add(file)
+        match path.split("/"):
+            case [_, name, file]:
+                found.setdefault(name, set()).add(file)
     return {name for name, files in found.items() if name.startswith(f"{kind}-") and files >= set(FILES)}

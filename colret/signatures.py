@@ -149,7 +149,7 @@ def merge_segments(store: PageStore, kind: Kind) -> None:
     found = open_signatures(store, kind)
     readable = {segment.folder for segment in _load_all(store, kind)}
     drafts = [draft for draft in folder.glob(f"{_DRAFT}*") if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS]
-    for each in {*folder.glob(f"{kind}-*"), *drafts} - readable:
+    for each in {*folder.glob(_names(kind)), *drafts} - readable:
         _delete(each)
     everything = np.arange(store.n_pages())
     if len(found.segments) <= MANY_SEGMENTS and found.n_dead() <= len(everything) // 2:
@@ -238,11 +238,16 @@ def _delete(path: Path) -> None:
 
 def _load_all(store: PageStore, kind: Kind) -> list[Segment]:
     segments = []
-    for each in sorted((store.side_files / FOLDER).glob(f"{kind}-*")):
+    for each in sorted((store.side_files / FOLDER).glob(_names(kind))):
         # Damaged, of another version, or merged away a moment ago: its pages are missing then.
         with suppress(*_UNUSABLE):
             segments.append(_load(store, kind, each))
     return segments
+
+
+def _names(kind: Kind) -> str:
+    """Return the pattern of segments' names, which hardly fits what somebody else would put there."""
+    return f"{kind}-{'[0-9a-f]' * 16}*"
 
 
 def _name(store: PageStore, kind: Kind, row_ids: Int64, offsets: Int64) -> str:

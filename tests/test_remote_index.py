@@ -104,6 +104,10 @@ def test_what_others_keep_there_is_left_alone(bucket: Bucket) -> None:
     with pytest.raises(StoreError, match=r"holds other things, such as report\.pdf"):
         PageStore.create(Location.of(f"{bucket.address}/theirs", bucket.options), SETTINGS)
     assert bucket.keys("") == ["theirs/report.pdf"]
+    bucket.put("legal/signatures/will.pdf", b"x")
+    with pytest.raises(StoreError, match=r"holds other things, such as signatures/will\.pdf"):
+        PageStore.create(Location.of(f"{bucket.address}/legal", bucket.options), SETTINGS)
+    assert "legal/signatures/will.pdf" in bucket.keys("")
 
 
 def test_an_index_that_is_removed_meanwhile_is_not_begun_anew(bucket: Bucket, remote: PageStore) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import multiprocessing
+import os
+import shutil
 from pathlib import Path
 
 import lancedb
@@ -15,8 +17,10 @@ from hypothesis import strategies as st
 
 from colret.compaction import MANY_FRAGMENTS
 from colret.errors import StoreError
+from colret.index_folder import TABLES
 from colret.schema import FORMAT_VERSION
 from colret.scoring import float_vectors, mean_direction, normalize_rows
+from colret.shared_segments import FILES
 from colret.store import PageStore
 from colret.types import (
     DocumentFile,
@@ -299,10 +303,88 @@ def test_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="holds a table that is not colret's: documents; choose another --index"):
         PageStore.create(tmp_path, SETTINGS)
     database.create_table("settings", data=[{"title": "mine too"}])
-    assert not PageStore.exists(tmp_path)
-    with pytest.raises(StoreError, match="not a finished colret index"):
-        PageStore.open(tmp_path)
+    for refused in (PageStore.exists, PageStore.open):
+        with pytest.raises(StoreError, match="its settings are damaged, or another program's; name another --index"):
+            refused(tmp_path)
     assert database.open_table("documents").count_rows() == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["signatures/will.pdf", "signatures/bits-2024/will.pdf", "pages.lance/note.txt", "documents.lance/data/thesis.pdf"],
+)
+def test_what_others_keep_under_names_of_ours_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(StoreError, match=f"holds other things, such as {name}; name a new or empty folder"):
+        PageStore.create(tmp_path, SETTINGS)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_link_under_a_name_of_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "signatures").symlink_to(tmp_path / "mine")
+    with pytest.raises(StoreError, match="holds other things, such as signatures"):
+        PageStore.create(tmp_path / "index", SETTINGS)
+    assert (tmp_path / "index" / "signatures").is_symlink()
+
+
+def test_an_index_whose_tables_were_deleted_is_made_anew(index: PageStore) -> None:
+    segment = index.path / "signatures" / f"bits-{'0' * 16}"
+    segment.mkdir(parents=True)
+    for name in FILES:
+        (segment / name).write_bytes(b"x")
+    for table in TABLES:
+        shutil.rmtree(index.path / table)
+    assert PageStore.create(index.path, SETTINGS).candidates() == []
+    assert not segment.exists()
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("byte", [b"\0", b"\xff"])
+def test_a_manifest_that_was_not_written_whole_is_told(index: PageStore, table: str, byte: bytes) -> None:
+    index.add_pages([encoded("a")])
+    index.put_documents([record("a")])
+    manifest = min((index.path / table / "_versions").glob("*.manifest"))
+    manifest.write_bytes(byte * manifest.stat().st_size)
+    for refused in (PageStore.exists, PageStore.open):
+        with pytest.raises(StoreError, match=f"is damaged: {table}/_versions/{manifest.name} is no manifest; ingest"):
+            refused(index.path)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_manifest_of_nothing_is_told_by_what_the_table_lacks(index: PageStore, table: str) -> None:
+    manifest = min((index.path / table / "_versions").glob("*.manifest"))
+    manifest.write_bytes(bytes(manifest.stat().st_size - 4) + b"LANC")
+    with pytest.raises(StoreError, match="damaged"):
+        PageStore.open(index.path)
+
+
+def test_a_panic_in_lancedb_is_one_line(index: PageStore) -> None:
+    index.add_pages([encoded("a")])
+    index.put_documents([record("a")])
+    manifest = min((index.path / "documents.lance" / "_versions").glob("*.manifest"))
+    newer = manifest.with_name(f"{int(manifest.stem) - 1:020}.manifest")
+    newer.write_bytes(b"\xff" * manifest.stat().st_size)  # beside an index that is open
+    with pytest.raises(StoreError, match="LanceDB: ") as caught:
+        index.refresh()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["{", "[" * 100_000])
+def test_settings_that_are_no_json_are_told(index: PageStore, value: str) -> None:
+    table = lancedb.connect(str(index.path)).open_table("settings")
+    table.update(where="key = 'model'", values={"value_json": value})
+    with pytest.raises(StoreError, match="its settings are damaged"):
+        PageStore.open(index.path)
+
+
+def test_a_name_that_is_not_utf_8_is_told_and_nothing_made(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"n\xe9w")
+    with pytest.raises(StoreError, match="its path is not UTF-8, as LanceDB wants it; name another --index"):
+        PageStore.create(path, SETTINGS)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_index_that_died_at_its_last_table_is_made_anew(index: PageStore) -> None:
