@@ -26,7 +26,7 @@ from colret.rescoring import StageSeconds as StageSeconds
 from colret.scoring import float_vectors, mean_direction
 from colret.snippets import snippet, word_weights
 from colret.store import PageStore
-from colret.text_lane import TextLane
+from colret.text_lane import TextLane, unquoted
 from colret.types import Candidate, Hit, Int64, PageDetails, QueryEmbedding
 
 DEFAULT_CANDIDATES: Final = 100
@@ -70,7 +70,7 @@ class Scope:
 
 
 def embed(store: PageStore, encoder: Encoder, texts: Sequence[str]) -> list[QueryEmbedding]:
-    """Encode queries with the encoder that made the index.
+    """Encode queries with the encoder that made the index, without the marks around quoted phrases.
 
     Raises:
         ValueError: If a text has no tokens, or more than ``LONGEST_QUERY`` characters.
@@ -78,7 +78,7 @@ def embed(store: PageStore, encoder: Encoder, texts: Sequence[str]) -> list[Quer
     """
     _refuse_long(texts)
     store.check_encoder(encoder.info)
-    embeddings = encoder.encode_queries(texts)
+    embeddings = encoder.encode_queries([unquoted(text) for text in texts])
     return [replace(embedding, text=text) for embedding, text in zip(embeddings, texts, strict=True)]
 
 

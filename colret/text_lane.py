@@ -33,6 +33,11 @@ def phrases(text: str) -> list[str]:
     return [phrase for phrase in quoted if word_sequence(phrase).strip()]
 
 
+def unquoted(text: str) -> str:
+    """Return a query without the marks around its phrases, which would match as words do."""
+    return " ".join(_QUOTED.sub(lambda match: f" {''.join(filter(None, match.groups()))} ", text).split())
+
+
 class TextLane:
     """BM25 and phrases over the visible pages of an index, as of its last refresh."""
 

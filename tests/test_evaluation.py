@@ -162,6 +162,8 @@ def test_the_report_reads_well_in_markdown_and_in_a_terminal(planted: tuple[dict
     short = summary(found)
     assert "24 queries about 6 documents, N = 27 pages" in short
     assert "random order" in short
+    [missing] = [system for system in found["systems"] if not system["available"]]
+    assert f"no {missing['label']}: {missing['reason']}" in short
     assert headline(found) == found["headline"]
 
 

@@ -18,7 +18,7 @@ from colret.ingest import ingest
 from colret.search import Ranking, explain, rank, words_only
 from colret.store import PageStore
 from colret.terms import page_terms, query_terms
-from colret.text_lane import TextLane, phrases
+from colret.text_lane import TextLane, phrases, unquoted
 from colret.types import EncodedPage, Page, PageRef, Words
 from tests.conftest import TOPICS, write_pdf
 from tests.test_store import SETTINGS, encoded, record
@@ -269,6 +269,11 @@ def test_a_phrase_of_stop_words_is_looked_for_on_every_page(tmp_path: Path) -> N
     assert TextLane(store).with_phrases('"of the"', np.arange(7)).tolist() == [1, 4]
     assert numbers(store, '"of the"') == [2, 5]
     assert numbers(store, "of the") == []
+
+
+def test_marks_of_phrases_are_no_words() -> None:
+    assert unquoted('a "b c" d"e" "" \u201cf\u201d \u00abg\u00bb "i') == 'a b c d e f g "i'
+    assert unquoted('a 5" pipe') == 'a 5" pipe'
 
 
 def test_phrases_of_a_query() -> None:

@@ -102,6 +102,13 @@ def test_quotes_count_where_words_do(index: PageStore) -> None:
     assert none.hits == []
 
 
+def test_quotes_are_not_encoded(store: PageStore, embedded: TextEncoder) -> None:
+    [quoted, plain] = embed(store, embedded, ['what the "filler more" does', "what the filler more does"])
+    assert quoted.tokens == plain.tokens
+    np.testing.assert_array_equal(quoted.vectors, plain.vectors)
+    assert quoted.text == 'what the "filler more" does'
+
+
 def test_only_pages_in_scope_are_found_and_the_others_still_say_how_rare_words_are(index: PageStore) -> None:
     [everywhere] = rank(index, [asked(1)], k=N, prefilter="none", lane="both")
     scope = Scope(docs=("/folder/d1.pdf",))

@@ -21,7 +21,8 @@ def summary(report: dict[str, Any]) -> str:
         f"N = {report['n_pages']:,} pages"
     )
     note = f"+ better, - worse than {rows[1][0]}, = a tie; intervals and all else are in the report"
-    lines = [head, *_aligned(rows), note, *(f"- {sentence}" for sentence in report["headline"])]
+    missing = [f"no {s['label']}: {s['reason']}" for s in report["systems"] if not s["available"]]
+    lines = [head, *_aligned(rows), *missing, note, *(f"- {sentence}" for sentence in report["headline"])]
     return "\n".join(map(printable, lines))
 
 
