@@ -42,7 +42,15 @@ def condition(
         parts.append(f"page >= {first}" if last is None else f"page BETWEEN {first} AND {last}")
     for comparison, moment in ((">=", after), ("<", before)):
         if moment is not None:
-            parts.append(f"modified {comparison} timestamp '{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}'")
+            parts.append(f"modified {comparison} timestamp '{_in_utc(moment).isoformat()}'")
     if len(parts) < 2:
         return parts[0] if parts else None
     return " AND ".join(f"({part}\n)" if part is where else part for part in parts)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC; what is there before the first year or after the last is its end of the calendar."""
+    try:
+        return moment.astimezone(UTC)
+    except (OverflowError, ValueError):  # which of them depends on the end, and on whether a zone is given
+        return (datetime.min if moment.year == 1 else datetime.max).replace(tzinfo=UTC)

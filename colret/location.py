@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from colret.errors import StoreError
-from colret.object_storage import scheme
+from colret.object_storage import SCHEMES, scheme
 
 INDEX_SCHEMES: Final = ("s3", "gs", "az", "abfss")
 """Of the object stores that LanceDB opens."""
@@ -18,6 +19,7 @@ StrPath = str | os.PathLike[str]
 
 _CLOUD = "db"  # LanceDB Cloud and Enterprise
 _KNOWN = ", ".join(f"{each}://" for each in INDEX_SCHEMES)
+_ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)", re.IGNORECASE)  # which would be a folder named "s3:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,9 @@ class Location:
     def __post_init__(self) -> None:
         kind = scheme(self.address)
         if kind is None:
+            if found := _ONE_SLASH.match(self.address):
+                meant = _without_secrets(f"{found[0]}/{self.address[found.end() :]}")
+                raise StoreError(meant.replace("//", "/", 1), "an address has two slashes", f"write {meant}")
             return
         if kind == _CLOUD:
             problem = (

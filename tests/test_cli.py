@@ -316,7 +316,11 @@ def test_what_cannot_be_read_is_listed_until_it_can(folder: Path) -> None:
         (folder / name).unlink()
     write_pdf(folder / "empty.pdf", TOPICS["orbit"])
     healed = run("ingest", "documents")
-    assert (healed.exit_code, run("list", "--failed").stdout) == (0, "")
+    assert healed.exit_code == 0
+    for options, said in ((["--failed"], "in whole or in part"), (["--reason", "missing"], "for missing")):
+        none = run("list", *options)
+        assert (none.exit_code, none.stdout) == (0, "")
+        assert none.stderr == f"none of 4 documents failed {said}\n"
     assert healed.stdout.startswith("added 1 document (1 page, 0 blank), 3 unchanged, 0 skipped")
 
 
@@ -352,8 +356,20 @@ def test_an_index_that_another_process_makes_meanwhile_is_taken(folder: Path, mo
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
-def test_passwords_from_a_stdin_that_is_closed_are_one_clear_line(folder: Path) -> None:
-    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "ingest", "documents", "--password-file", "-"]
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "ingest documents --password-file -",
+        "query -",
+        "query --queries -",
+        "bench --queries -",
+        "index build --type ivf_flat --queries -",
+        "calibrate --queries -",
+        "calibrate --no-answer -",
+    ],
+)
+def test_a_stdin_that_is_closed_is_one_clear_line(folder: Path, arguments: str) -> None:
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, *arguments.split()]
     done = subprocess.run(closed, env=environment(), capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, "stdin is closed" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
@@ -616,6 +632,32 @@ def test_who_follows_folders_tries_failures_again_once(folder: Path, monkeypatch
     monkeypatch.setattr(colret.watching, "follow", follow)
     assert run("ingest", "documents", "--watch", "--retry-failed").exit_code == 0
     assert tried == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "gone", "back"),
+    [
+        ([], ["added 0", "2 unchanged", "1 vanished"], ["added 0", "3 unchanged"]),
+        (["--prune"], ["added 0", "2 unchanged", "1 dropped", "1 vanished"], ["added 1", "2 unchanged"]),
+    ],
+)
+def test_a_sync_that_did_nothing_prints_nothing(
+    ingested: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], gone: list[str], back: list[str]
+) -> None:
+    def follow(folders: Any, sync: Callable[[], bool], *, ignore: Path) -> None:
+        sync()
+        (ingested / "heron.pdf").rename("heron.pdf")
+        sync()
+        sync()
+        Path("heron.pdf").rename(ingested / "heron.pdf")
+        sync()
+        sync()
+
+    monkeypatch.setattr(colret.watching, "follow", follow)
+    lines = run("ingest", "documents", "--watch", *options).stdout.splitlines()[2:]  # of the first sync are two
+    assert len(lines) == 2
+    for line, parts in zip(lines, (gone, back), strict=True):
+        assert [part for part in parts if part not in line] == []
 
 
 def test_folders_are_followed_until_ctrl_c(ingested: Path) -> None:

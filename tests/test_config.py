@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -111,9 +112,27 @@ def test_config_tells_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
         str(HOME),
         "--index other  from COLRET_INDEX",
         "--index archive  from colret.toml  (overridden)",
-        "colret query --k 4  from colret.toml",
-        f"colret query --k 3  from {HOME}  (overridden)",
+        "colret query -k 4  from colret.toml",
+        f"colret query -k 3  from {HOME}  (overridden)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("[query]\ndoc = ['*.pdf', 'b']", "colret query --doc '*.pdf' --doc b"),
+        ("[query]\ndoc = []", "colret query --doc []"),
+        ("[query]\nper-document = true", "colret query --per-document"),
+        ("[query]\nper-document = false", "colret query --per-document false"),
+        ("[query]\nwhere = \"file  = 'a b'\"", """colret query --where 'file  = '"'"'a b'"'"''"""),
+        ("['eval run']\nout = 'my report'", "colret eval run --out 'my report'"),
+        ("storage-option = ['aws_region=eu', 'b=c']", "--storage-option aws_region=... --storage-option b=..."),
+        ("index = 'of\u202eall'", "--index 'of\\u202eall'"),
+    ],
+)
+def test_config_shows_what_could_be_typed(text: str, typed: str) -> None:
+    write(text)
+    assert run("config").stdout.splitlines()[2:] == [f"{typed}  from colret.toml"]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +150,9 @@ def test_config_tells_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[query]\ndoc = 'x'", "[query] doc = 'x': wants a list; correct it there"),
         ("[query]\nlane = ['text']", "[query] lane = ['text']: wants no list; correct it there"),
         ("[query]\nlane = 2023-01-01", "wants a text or a number; correct it there"),
+        ("[query]\ndoc = [['x']]", "[query] doc = [['x']]: wants a list of texts or numbers; correct it there"),
+        ("[query]\ndoc = [true]", "wants a list of texts or numbers; correct it there"),
+        ("[query]\ndoc = ['x', {}]", "wants a list of texts or numbers; correct it there"),
         ("index = ''", "index = '': does not take it: name a folder; correct it there"),
         ("[query", "is not TOML: "),
     ],
@@ -148,7 +170,33 @@ def test_a_file_of_bytes_or_a_folder_is_one_line() -> None:
     assert "is not TOML" in run("config").stderr
     Path("colret.toml").unlink()
     Path("colret.toml").mkdir()
-    assert "cannot be read (Is a directory)" in run("config").stderr
+    assert "is no regular file" in run("config").stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs files of POSIX")
+@pytest.mark.parametrize("kind", ["pipe", "no end", "link to itself"])
+def test_what_is_no_regular_file_is_one_line(kind: str) -> None:
+    path = Path("colret.toml")
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "no end" else path)
+    result = run("info")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    said = "cannot be read (Too many levels of symbolic links)" if kind == "link to itself" else "is no regular file"
+    assert result.stderr.startswith(f"colret: colret.toml: {said}; ")
+
+
+def test_a_huge_file_is_one_line() -> None:
+    write("#" * 1_000_001)
+    assert (
+        run("info").stderr == "colret: colret.toml: has more than 1,000,000 bytes; put a file of TOML there, or none\n"
+    )
+
+
+def test_a_file_of_another_system_is_read() -> None:
+    Path("colret.toml").write_bytes(b"\xef\xbb\xbfindex = 'x'\r\n[query]\r\n")
+    assert index_asked() == "x"
 
 
 def test_one_commands_mistake_stops_no_other() -> None:

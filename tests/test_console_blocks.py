@@ -79,6 +79,19 @@ def test_a_console_shows_what_comes_out(
     assert re.fullmatch(rf"\s*{pattern}\s*", " ".join(printed.split()), re.DOTALL), result.stdout
 
 
+def test_the_queries_about_filters_are_answered(
+    made: Path, monkeypatch: pytest.MonkeyPatch, embedded: TextEncoder
+) -> None:
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(colret.encoders, "load_encoder", lambda name, **options: embedded)
+    text = (ROOT / "docs/filters.md").read_text(encoding="utf-8")
+    commands = re.findall(r"(?m)^colret (query .*)$", text)
+    assert commands
+    for command in commands:
+        result = CliRunner().invoke(cli, [*shlex.split(command), "--fail-if-unsure"])
+        assert result.exit_code == 0, result.output
+
+
 def _write(shown: Shown, printed: str) -> None:
     """Put what came out into the page; where its beginning was left out, the last answer alone."""
     if shown.output.startswith(LEFT_OUT):

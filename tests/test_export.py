@@ -322,5 +322,9 @@ def test_the_command(index: PageStore, tmp_path: Path, monkeypatch: pytest.Monke
     assert (shown["dest"], shown["format"], shown["dtype"], shown["n_pages"]) == ("out", "npy", "float32", 1)
     assert np.load("out/vectors.npy").shape == (3, DIM)
     assert run("export", "", "--index", index.path)[0] == 2
+    for address in ("s3://bucket/out", "s3:/bucket/out", "file:///out"):
+        code, output = run("export", address, "--index", index.path)
+        assert (code, f"{address}: an export is a folder of this machine" in output) == (2, True)
+        assert not Path(address.partition("/")[0]).exists()
     assert run("export", "new", "--index", index.path, "--where", "pages = 1")[0] == 1
     assert not Path("new").exists()

@@ -26,7 +26,7 @@ def test_an_address_is_kept_as_it_is(address: str) -> None:
     assert str(location.below("x")) == f"{address}/x"
 
 
-@pytest.mark.parametrize("name", ["index", "./a b", "/x/y", "C:\\index", "s3:/bucket/x"])
+@pytest.mark.parametrize("name", ["index", "./a b", "/x/y", "C:\\index", "s3:x", "s3"])
 def test_all_else_is_a_folder(name: str) -> None:
     assert Location.of(name).folder == Path(name)
     assert Location.of(Path(name)).below("x").folder == Path(name) / "x"
@@ -48,6 +48,9 @@ def test_all_else_is_a_folder(name: str) -> None:
         ("s3://bucket/a%20b", "is not SCHEME://BUCKET/PREFIX"),
         ("s3://bucket/x//y", "an empty part"),
         ("s3://bucket/../y", "or one of dots"),
+        ("s3:/bucket/x", "s3:/bucket/x: an address has two slashes; write s3://bucket/x"),
+        ("GS:/bucket", "an address has two slashes; write GS://bucket"),
+        (f"s3:/user:{SECRET}@bucket/x", "an address has two slashes; write s3://bucket/x"),
     ],
 )
 def test_what_no_index_can_be_at_is_refused_in_one_line(address: str, said: str) -> None:

@@ -171,6 +171,13 @@ def test_no_duplicates(store: PageStore, embedded: TextEncoder, folder: Path) ->
     assert page_groups(store).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("threshold", ["nan", "0.49", "1.01", "inf"])
+def test_a_threshold_out_of_range_is_a_usage_error(threshold: str) -> None:
+    result = CliRunner().invoke(cli, ["duplicates", "--threshold", threshold])
+    assert result.exit_code == 2, result.output
+    assert "'--threshold'" in result.stderr
+
+
 def test_pages_without_words_are_told_by_image_and_vectors(tmp_path: Path) -> None:
     """Both must agree; a page with words is never told by its image."""
     made_by = IndexSettings(

@@ -251,7 +251,7 @@ def test_where_a_page_cannot_be_told_it_is_said(here: Path, tmp_path: Path, monk
     viewer(tmp_path / "bin", "xdg-open", code=3)
     failed = run("query", "bread", "--open")
     assert failed.exit_code == 1
-    assert failed.stderr == "Error: sourdough.pdf: nothing here opens it; open it yourself, at page 1\n"
+    assert failed.stderr == "colret: sourdough.pdf: nothing here opens it; open it yourself, at page 1\n"
 
 
 # What is asked wrongly
@@ -292,8 +292,26 @@ def test_wrong_options_are_usage_errors(here: Path, arguments: list[str], messag
         (["--like", "[hr]*.pdf"], "[hr]*.pdf: names 2 documents; give the whole path of one, or its id"),
         (["--image", "nothing.png"], "nothing.png: no such file"),
         (["--image", "documents/heron.pdf#9"], "there are 2 pages"),
-        (["a", "--pages", "99"], "page BETWEEN 99 AND 99: no page satisfies it"),
+        (["a", "--pages", "99"], "colret: --pages 99: no page satisfies it; see: colret list"),
+        (
+            ["--like", "heron.pdf#1", "--pages", "98-99"],
+            "colret: --pages 98-99: no page satisfies it; see: colret list",
+        ),
+        (
+            ["a", "--after", "2001-01-01", "--before", "2001-01-01T12:30:00", "--doc", "h*"],
+            "colret: --doc 'h*' --after 2001-01-01 --before 2001-01-01T12:30:00: no page satisfies it; ",
+        ),
+        (
+            ["a", "--pages", "99-", "--where", "n_pages > 1"],
+            "colret: --where 'n_pages > 1' --pages 99-: no page satisfies it; ",
+        ),
+        (["a", "--where", "page > 99"], "colret: page > 99: no page satisfies it; "),
+        (["a", "--pages", "1", "--doc", "x"], "colret: x: names no document of the index; "),
         (["a", "--images", "documents/heron.pdf"], "documents/heron.pdf"),
+        (
+            ["a", "--images", "documents/heron.pdf/x"],
+            "colret: documents/heron.pdf/x: cannot be made (Not a directory); ",
+        ),
     ],
 )
 def test_what_is_not_there_is_one_line(here: Path, arguments: list[str], message: str) -> None:

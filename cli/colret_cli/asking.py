@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from colret.errors import ColretError
 from colret_cli.options import usage_errors
+from colret_cli.page_filters import naming_options
 from colret_cli.terminal_images import file_name
 
 if TYPE_CHECKING:
@@ -33,13 +35,15 @@ class Asking:
     def texts(self, index: Index, texts: Sequence[str]) -> list[Results]:
         """Return the answers to texts."""
         options = vars(self)
-        return usage_errors(lambda: index.search_many(texts, **options))
+        with naming_options(self.where):
+            return usage_errors(lambda: index.search_many(texts, **options))
 
     def example(self, index: Index, name: str, *, in_index: bool) -> Results:
         """Return the pages like an example, FILE or FILE#PAGE."""
         file, page = example_of(name)
         search = index.like if in_index else index.search_image
-        return search(file, page, self.k, where=self.where, docs=self.docs, per_document=self.per_document)
+        with naming_options(self.where):
+            return search(file, page, self.k, where=self.where, docs=self.docs, per_document=self.per_document)
 
 
 def example_of(name: str) -> tuple[str, int]:
@@ -68,7 +72,7 @@ def write_images(results: Results, folder: Path, token: int | None, prefix: str)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.ClickException(f"{folder}: cannot be made ({error.strerror}); name another folder") from error
+        raise ColretError(folder, f"cannot be made ({error.strerror})", "name another folder") from error
     names = [f"{prefix}{hit.rank:02}-{file_name(Path(hit.file).stem)}-{hit.page}.png" for hit in results]
     return [_write_image(hit, folder / name, token) for hit, name in zip(results, names, strict=True)]
 

@@ -9,6 +9,7 @@ import click
 
 from colret.wording import count
 from colret_cli.options import (
+    TextFile,
     device_option,
     index_option,
     json_option,
@@ -33,7 +34,7 @@ _HEAD = ("prefilter", "C", "top-1", "top-5", "top-10", "p50 ms", "p95 ms", "byte
 @click.option(
     "--queries",
     "queries_file",
-    type=click.File("r", encoding="utf-8"),
+    type=TextFile(),
     required=True,
     help='Questions like those to come: one a line, or JSON lines with "text"; - is stdin.',
 )

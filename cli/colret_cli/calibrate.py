@@ -10,6 +10,7 @@ import click
 
 from colret.wording import count
 from colret_cli.options import (
+    TextFile,
     device_option,
     index_option,
     json_option,
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 @click.option(
     "--queries",
     "queries_file",
-    type=click.File("r", encoding="utf-8"),
+    type=TextFile(),
     help="Questions that the pages answer, one a line or JSON lines.  [default: made of the pages]",
 )
 @click.option(
     "--no-answer",
     "no_answer_file",
-    type=click.File("r", encoding="utf-8"),
+    type=TextFile(),
     help="Questions that no page answers.  [default: the others, the document that answers left out]",
 )
 @index_option

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+import shlex
+from typing import Any, Final
 
 import click
 
-from colret.errors import one_line
+from colret.errors import printable
 from colret_cli.configuration import Setting, config_files, defaults, options_of, read_settings, shown
 from colret_cli.options import json_option
 from colret_cli.output import show_path
+
+_OF_ALL: Final = "query"  # a command that has every option that all share
 
 
 @click.command()
@@ -47,9 +50,10 @@ def config(ctx: click.Context, as_json: bool) -> None:
     for path, is_there in files.items():
         click.echo(f"{show_path(path)}{'' if is_there else '  (not there)'}")
     for each in told:
-        name = f"colret {each['command']} --{each['option']}" if each["command"] else f"--{each['option']}"
+        name = f"colret {each['command']} " if each["command"] else ""
+        typed = _typed(_option(group, ctx, each["command"], each["option"]), each["value"])
         over = "" if each["in_force"] else "  (overridden)"
-        click.echo(f"{one_line(name)} {one_line(str(each['value']))}  from {show_path(each['source'])}{over}")
+        click.echo(f"{name}{printable(typed)}  from {show_path(each['source'])}{over}")
 
 
 def _fields(setting: Setting) -> dict[str, Any]:
@@ -61,9 +65,28 @@ def _fields(setting: Setting) -> dict[str, Any]:
     }
 
 
+def _option(group: click.Group, ctx: click.Context, name: str, key: str) -> click.Option:
+    """Return an option of a command, or one that all share."""
+    command: click.Command | None = group
+    for part in (name or _OF_ALL).split(" "):
+        assert isinstance(command, click.Group)
+        command = command.get_command(ctx, part)
+    assert command is not None
+    return options_of(command)[key]
+
+
+def _typed(option: click.Option, value: Any) -> str:
+    """Return an option as a command line sets it; what it cannot say there, as a file does."""
+    name = max(option.opts, key=len)
+    if option.is_flag:
+        return name if value else f"{name} false"
+    values = value if isinstance(value, list) else value.split() if option.multiple else [value]
+    return " ".join(f"{name} {shlex.quote(str(each))}" for each in values) or f"{name} []"
+
+
 def _environment(group: click.Group, ctx: click.Context) -> list[dict[str, Any]]:
     """Return what variables set of the options that all commands share."""
-    command = group.get_command(ctx, "query")
+    command = group.get_command(ctx, _OF_ALL)
     options = options_of(command) if command else {}
     return [
         {"command": "", "option": key, "value": shown(key, os.environ[option.envvar]), "source": option.envvar}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ NAME: Final = "colret.toml"
 SHARED: Final = ("device", "index", "storage-option")
 """Options that stand at the top of a file, for every command that has them."""
 
+_MOST_BYTES: Final = 1_000_000
 _SECRET: Final = "storage-option"  # whose values may be credentials
 
 
@@ -71,16 +73,30 @@ def _settings_of(path: Path, commands: list[str]) -> Iterator[Setting]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    """Return what a file says; nothing, if there is none."""
+    try:
+        content = _content(path)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except OSError as error:
+        raise ColretError(path, f"cannot be read ({error.strerror})", "check its permissions") from error
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ColretError(path, f"cannot be read ({error.strerror})", "check its permissions") from error
+        return tomllib.loads(content.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ColretError(path, f"is not TOML: {error}", "correct it there") from error
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file. What is no regular one may have no end, or wait for a writer for ever."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ColretError(path, "is no regular file", "put a file of TOML there, or none")
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ColretError(path, f"has more than {_MOST_BYTES:,} bytes", "put a file of TOML there, or none")
+    return content
 
 
 def defaults(ctx: click.Context, command: click.Command, name: str, settings: list[Setting]) -> dict[str, Any]:
@@ -134,12 +150,13 @@ def _refuse_unknown_parts(name: str, parts: list[str], settings: list[Setting]) 
 def _check(setting: Setting, option: click.Option, ctx: click.Context) -> None:
     """Refuse a value that the option would not take from a command line."""
     problem = ""
+    items = setting.value if isinstance(setting.value, list) else [setting.value]
     if option.is_flag != isinstance(setting.value, bool):
         problem = "wants true or false" if option.is_flag else "wants no true or false"
     elif option.multiple != isinstance(setting.value, list):
         problem = "wants a list" if option.multiple else "wants no list"
-    elif not isinstance(setting.value, bool | list | str | int | float):
-        problem = "wants a text or a number"
+    elif not (option.is_flag or all(map(_is_typed, items))):
+        problem = "wants a list of texts or numbers" if option.multiple else "wants a text or a number"
     else:
         try:
             option.process_value(ctx, _as_typed(setting.value))
@@ -157,6 +174,11 @@ def shown(key: str, value: Any) -> Any:
         return value
     parts = value if isinstance(value, list) else str(value).split()
     return " ".join(f"{name}=..." for name, equals, _ in (str(part).partition("=") for part in parts) if equals)
+
+
+def _is_typed(value: Any) -> bool:
+    """Tell whether a command line could say a value."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def _as_typed(value: Any) -> Any:

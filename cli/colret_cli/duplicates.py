@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from colret.wording import count
-from colret_cli.options import index_option, json_option, open_store
+from colret_cli.options import NumberRange, index_option, json_option, open_store
 from colret_cli.output import show_path
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @index_option
 @click.option(
     "--threshold",
-    type=click.FloatRange(0.5, 1),
+    type=NumberRange(0.5, 1),
     default=0.8,
     show_default=True,
     help="Share of their runs of three words that two pages have in common; 1 is the same words.",

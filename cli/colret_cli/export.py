@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from colret.errors import printable
 from colret.wording import count
 from colret_cli.options import index_option, json_option, open_store
 from colret_cli.output import ProgressLine, show_bytes, show_path
@@ -16,11 +18,16 @@ if TYPE_CHECKING:
     from colret.formats import Dtype, Format
     from colret.location import Location
 
+_ADDRESS = re.compile("[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # a drive of Windows has one letter
+
 
 def _as_folder(ctx: click.Context, parameter: click.Parameter, value: str) -> Path:
     """Return the path; an empty one, as an unset variable gives, would be the working folder."""
     if not value.strip():
         raise click.BadParameter("the path is empty", ctx, parameter)
+    if _ADDRESS.match(value):
+        problem = f"{printable(value)}: an export is a folder of this machine; name one, and copy it there yourself"
+        raise click.BadParameter(problem, ctx, parameter)
     return Path(value)
 
 

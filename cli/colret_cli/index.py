@@ -13,7 +13,15 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from colret.wording import count
-from colret_cli.options import device_option, index_option, json_option, load_encoder_of, open_store, usage_errors
+from colret_cli.options import (
+    TextFile,
+    device_option,
+    index_option,
+    json_option,
+    load_encoder_of,
+    open_store,
+    usage_errors,
+)
 from colret_cli.output import show_bytes
 from colret_cli.questions import read_questions
 
@@ -62,7 +70,7 @@ def index() -> None:
 @click.option(
     "--queries",
     "queries_file",
-    type=click.File("r", encoding="utf-8"),
+    type=TextFile(),
     help="Measure with these, one a line or JSON lines; half choose the settings.  [default: made of the pages]",
 )
 @click.option("--model", help="Another name for the index's model, to encode --queries.")

@@ -18,7 +18,7 @@ from colret.wording import count
 from colret_cli.ingested import print_plan, print_report, print_sync
 from colret_cli.opening import Storage, open_or_create
 from colret_cli.options import (
-    Seconds,
+    NumberRange,
     complete_files,
     device_option,
     index_option,
@@ -137,7 +137,7 @@ def _as_ray_address(ctx: click.Context, parameter: click.Parameter, value: str |
 )
 @click.option(
     "--page-seconds",
-    type=Seconds(min=0, min_open=True, max=1_000_000),  # the system waits for no infinity
+    type=NumberRange(min=0, min_open=True, max=1_000_000),  # the system waits for no infinity
     default=60.0,
     show_default=True,
     metavar="N",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -55,7 +56,7 @@ def print_sync(report: IngestReport, before: IngestReport, moment: str, *, as_js
     told = set(before.skipped)
     skipped = [item for item in report.skipped if item not in told]
     done = report.n_added or report.n_moved or report.n_replaced or report.n_pruned
-    if not (done or skipped or report.vanished != before.vanished):
+    if not (done or skipped or set(report.vanished) - set(before.vanished) or _has_come_back(report, before)):
         return
     if as_json:
         click.echo(json.dumps(_values(report) | {"time": moment}))
@@ -81,6 +82,14 @@ def print_plan(plan: Plan, *, prune: bool, as_json: bool) -> None:
         click.echo("--prune drops what has vanished from the index")
     for problem in plan.problems:
         click.echo(f"problem: {problem}")
+
+
+def _has_come_back(report: IngestReport, before: IngestReport) -> bool:
+    """Tell whether a file is there again that had vanished; what was pruned is only listed no more."""
+    from colret.places import place_of
+
+    places = map(place_of, set(before.vanished) - set(report.vanished))
+    return any(isinstance(place, Path) and place.exists() for place in places)
 
 
 def _values(report: IngestReport) -> dict[str, object]:

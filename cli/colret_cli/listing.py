@@ -36,12 +36,16 @@ def list_documents(index_path: Location, failed: bool, reason: str | None, as_js
     # What was replaced is of no path any more, and goes with the end of the ingest that is at it.
     store = open_store(index_path)
     records = [record for record in fresh(store, store.documents) if record.status != "replaced"]
+    listed = records
     if failed:
-        records = [record for record in records if record.status == "failed" or record.skipped]
+        listed = [record for record in listed if record.status == "failed" or record.skipped]
     if reason:
-        records = [record for record in records if reason in reasons_of(record)]
-    for record in records:
+        listed = [record for record in listed if reason in reasons_of(record)]
+    for record in listed:
         click.echo(json.dumps(_as_json(record), ensure_ascii=False) if as_json else _as_text(record))
+    if records and not listed:
+        why = f"for {reason}" if reason else "in whole or in part"
+        click.echo(f"none of {count(len(records), 'document')} failed {why}", err=True)
 
 
 def reasons_of(record: DocumentRecord) -> set[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -114,22 +115,35 @@ def model_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--model", help="Another name for the index's model, such as its folder after a move.")(command)
 
 
-class Seconds(click.FloatRange):
-    """Seconds within a range; no "nan", which no comparison keeps out of one."""
+class TextFile(click.File):
+    """A file of text to read, which "-" says is stdin."""
+
+    def __init__(self) -> None:
+        super().__init__("r", encoding="utf-8")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> IO[Any]:
+        """Return the file, open."""
+        if value == "-" and sys.stdin is None:
+            self.fail("stdin is closed", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class NumberRange(click.FloatRange):
+    """A number within a range; no "nan", which no comparison keeps out of one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
-        seconds: float = super().convert(value, param, ctx)
-        if math.isnan(seconds):
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
-        return seconds
+        return number
 
 
 def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--wait``."""
     return click.option(
         "--wait",
-        type=Seconds(min=0),
+        type=NumberRange(min=0),
         default=0.0,
         metavar="SECONDS",
         help="Wait that long for another colret that is writing to the index.  [default: give up at once]",

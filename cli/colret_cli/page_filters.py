@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 
 from colret.conditions import page_range
+from colret.errors import FilterError, printable
 from colret_cli.options import complete_files
 
 _DATES: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
@@ -21,6 +24,30 @@ def _as_range(ctx: click.Context, parameter: click.Parameter, value: str | None)
         return page_range(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, parameter) from error
+
+
+@contextmanager
+def naming_options(where: str | None) -> Iterator[None]:
+    """Have a failure of a condition that options made name these: nobody wrote its SQL."""
+    try:
+        yield
+    except FilterError as error:
+        asked = click.get_current_context().params
+        if where in (None, asked["where"]) or error.subject != printable(str(where)):
+            raise
+        raise FilterError(_as_typed(asked), error.problem, error.remedy) from error
+
+
+def _as_typed(asked: dict[str, Any]) -> str:
+    """Return the options of ``filter_options`` as they are typed."""
+    typed = [("where", asked["where"]), *(("doc", name) for name in asked["docs"])]
+    if asked["pages"] is not None:
+        first, last = asked["pages"]
+        typed.append(("pages", f"{first}" if first == last else f"{first}-{last or ''}"))
+    for name in ("after", "before"):
+        if asked[name] is not None:
+            typed.append((name, asked[name].isoformat().removesuffix("T00:00:00")))
+    return " ".join(f"--{name} {shlex.quote(value)}" for name, value in typed if value is not None)
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:

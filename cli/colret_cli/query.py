@@ -14,7 +14,15 @@ from colret.conditions import condition
 from colret_cli.asking import Asking, write_images
 from colret_cli.hits import as_json as json_of
 from colret_cli.hits import print_results
-from colret_cli.options import check_model_name, complete_files, device_option, index_option, json_option, model_option
+from colret_cli.options import (
+    TextFile,
+    check_model_name,
+    complete_files,
+    device_option,
+    index_option,
+    json_option,
+    model_option,
+)
 from colret_cli.output import is_terminal
 from colret_cli.page_filters import filter_options
 from colret_cli.questions import Question, question, question_of, read_questions
@@ -58,7 +66,7 @@ _TEXT_OPTIONS: Final = ("lane", "prefilter", "n_candidates")  # that a query by 
 @click.option(
     "--queries",
     "queries_file",
-    type=click.File("r", encoding="utf-8"),
+    type=TextFile(),
     help='Ask many at once: one a line, or JSON lines with "text" and perhaps "query_id"; - is stdin.',
 )
 @click.option(

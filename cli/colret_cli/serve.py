@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from colret.errors import ColretError
-from colret_cli.options import Seconds, check_model_name, device_option, index_option, model_option, usage_errors
+from colret_cli.options import NumberRange, check_model_name, device_option, index_option, model_option, usage_errors
 
 if TYPE_CHECKING:
     from colret.location import Location
@@ -40,7 +40,7 @@ _INTERRUPTED: Final = 130  # what a shell reports for Ctrl-C
 )
 @click.option("--hide-paths", is_flag=True, help="Tell files' names without their folders.")
 @click.option(
-    "--timeout", type=Seconds(min=0.1), default=30.0, show_default=True, help="Seconds that an answer may take."
+    "--timeout", type=NumberRange(min=0.1), default=30.0, show_default=True, help="Seconds that an answer may take."
 )
 @click.option(
     "--max-body",

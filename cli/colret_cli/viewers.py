@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from colret.errors import ColretError, printable
+
 if TYPE_CHECKING:
     from colret import Hit
 
@@ -38,7 +40,7 @@ def open_hit(hit: Hit) -> None:
 
     place = place_of(hit.file)
     if not isinstance(place, Path):
-        raise click.ClickException(f"{place}: no program opens it there; see it with: colret show '{place}#{hit.page}'")
+        raise ColretError(place, "no program opens it there", f"see it with: colret show '{place}#{hit.page}'")
     open_at(place, hit.page)
 
 
@@ -46,11 +48,11 @@ def open_at(path: Path, page: int) -> None:
     """Open ``path`` at ``page`` (from 1); where the page cannot be told to the program, say it on stderr.
 
     Raises:
-        click.ClickException: If there is no program, or it cannot be started.
+        ColretError: If there is no program, or it cannot be started.
     """
-    name = click.format_filename(path.name)
+    name = printable(path.name)
     if not path.exists():
-        raise click.ClickException(f"{name}: no such file any more; ingest its folder again")
+        raise ColretError(name, "no such file any more", "ingest its folder again")
     viewer = next(filter(shutil.which, _VIEWERS), None) if path.suffix.lower() == ".pdf" else None
     try:
         if viewer is not None:
@@ -58,7 +60,7 @@ def open_at(path: Path, page: int) -> None:
             return
         _start_default(path)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise click.ClickException(f"{name}: nothing here opens it; open it yourself, at page {page}") from error
+        raise ColretError(name, "nothing here opens it", f"open it yourself, at page {page}") from error
     click.echo(f"colret: {name} is opened at its beginning: go to page {page}", err=True)
 
 
