@@ -39,6 +39,9 @@ _GROWING = re.compile(
     r"""\b["`]?\s*(?:\(|/\*|--)""",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|`[^`]*`""")
+# Values on which LanceDB panics, and prints where: placeholders, texts between dollars, texts of other kinds.
+_UNREADABLE = re.compile(r"[?$][\w$]*|(?<!:):\w+|\b[bnr]''", re.IGNORECASE)
 
 _PLACE_IN_SOURCE = re.compile(r", \S+\.rs:\d+.*", re.DOTALL)
 _PREAMBLE = re.compile(r"((Invalid input|Invalid user input|lance error|Error [a-z ]+|[A-Z][\w ]* error)[,:] )+")
@@ -122,11 +125,13 @@ def _holds(where: str, pages: pa.Table, documents: Sequence[DocumentRecord]) -> 
         raise FilterError(_cut(where), problem, f"use at most {_LONGEST_CONDITION:,}, and --doc to name documents")
     if growing := _GROWING.search(where):
         raise FilterError(_cut(where), f"{growing[1].lower()} has no place in a condition on pages", _example())
+    if unreadable := _UNREADABLE.search(_QUOTED.sub("''", where)):
+        raise FilterError(_cut(where), f"{_cut(unreadable[0])} is no value here", _example())
     rows, page_of_row = _rows(pages, documents)
     try:
         # On a line of its own in parentheses, so that nothing after a ";" or "--" is dropped without a word.
         found = matching_rows(rows, f"({where}\n)")
-    except Exception as error:  # LanceDB's own, of which a placeholder's is no usual one
+    except Exception as error:  # LanceDB's own, of which that of a panic is no usual one
         raise FilterError(_cut(where), f"not a condition on pages: {_plain(str(error))}", _example()) from error
     passes = np.zeros(len(pages), bool)
     passes[page_of_row[found]] = True

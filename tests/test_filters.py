@@ -374,11 +374,32 @@ def test_the_documentation_names_every_column() -> None:
     assert sorted(named) == sorted(COLUMNS)
 
 
-@pytest.mark.parametrize("where", ["$1 = 1", "? = 1", "page = $x"])
-def test_a_placeholder_is_refused_in_one_line(where: str) -> None:
-    with pytest.raises(FilterError, match="not a condition on pages") as raised:
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("$1 = 1", "$1"),
+        ("? = 1", "?"),
+        ("page=?1", "?1"),
+        ("page = $x", "$x"),
+        ("page = 1 AND path = :path", ":path"),
+        ("file = $$a$$", "$$a$$"),
+        ("file = N'a'", "N''"),
+        ('file = b"a"', "b''"),
+        ("file = 'it''s ?' AND page = ?", "?"),
+    ],
+)
+def test_a_value_on_which_lancedb_panics_is_refused_before_it_sees_it(
+    where: str, named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(FilterError, match=re.escape(f"{named} is no value here; write a condition in SQL")) as raised:
         passing(where=where)
     assert "\n" not in str(raised.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_signs_of_placeholders_may_be_in_texts() -> None:
+    same = """path NOT LIKE '%$1%' AND file <> 'a?:b' AND "file" <> 'it''s N''?' AND page::int = 1 AND file <> '$$'"""
+    assert passing(where=same) == passing(where="page = 1")
 
 
 @pytest.mark.parametrize("where", ["", "  "])

@@ -159,8 +159,16 @@ def test_documents_are_listed_page_by_page(call: Call) -> None:
             break
         offset = found["next_offset"]
     assert names == ["Benefit_Options.pdf", "PerksPlus.pdf", "employee_handbook.pdf", "quill.pdf"]
-    assert answer(call("list_documents", contains="Perks"))["n_documents"] == 1
     assert answer(call("list_documents", offset=9))["documents"] == []
+
+
+def test_documents_are_listed_by_part_of_their_path_in_any_case(call: Call) -> None:
+    for part in ("Perks", "pERKS"):
+        [found] = answer(call("list_documents", contains=part))["documents"]
+        assert found["file"] == PERKS
+    nothing = call("list_documents", contains="zebra")
+    assert (answer(nothing)["n_documents"], answer(nothing)["n_indexed"]) == (0, 4)
+    assert text(nothing) == "none of 4 documents"
 
 
 def test_the_index_is_described(call: Call) -> None:
@@ -313,8 +321,42 @@ def test_lines_that_are_no_requests_disturb_nothing_and_it_ends_when_they_do(raw
     called = raw.ask("tools/call", name="search", arguments={"text": "dental plan", "k": 1})["result"]
     assert called["structuredContent"]["hits"][0]["page"] >= 1
     out, error = raw.process.communicate(timeout=30)  # which ends its stdin
-    assert (raw.process.returncode, out) == (0, b"")
-    assert b"Traceback" not in error
+    assert (raw.process.returncode, out, error) == (0, b"", b"")
+
+
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+
+
+@pytest.mark.parametrize(
+    ("line", "request_id", "code"),
+    [
+        (b"not json", None, PARSE_ERROR),
+        (b"[" * 10_000, None, PARSE_ERROR),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"text": "\\ud800"}}', 5, PARSE_ERROR),
+        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "tools/list"}', None, PARSE_ERROR),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": [1]}', "a", INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0"}', None, INVALID_REQUEST),
+        (b'[{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}]', None, INVALID_REQUEST),
+        (b"5", None, INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_read_as_a_request_is_answered(
+    line: bytes, request_id: str | int | None, code: int, raw: Raw
+) -> None:
+    raw.send(b"", line)  # of which the blank one is not answered
+    told = raw.read()
+    assert (told["id"], told["error"]["code"]) == (request_id, code)
+    assert "\n" not in told["error"]["message"]
+    assert raw.initialize()["result"]["serverInfo"]["name"] == "colret"
+
+
+def test_it_ends_quietly_where_nobody_reads_what_it_says(raw: Raw) -> None:
+    assert raw.process.stdout is not None
+    raw.process.stdout.close()
+    raw.process.stdout = None
+    raw.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}')
+    _, error = raw.process.communicate(timeout=30)
+    assert (raw.process.returncode, error) == (0, b"")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

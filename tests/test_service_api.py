@@ -8,8 +8,9 @@ import re
 import shlex
 import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from colret.service.limits import (
     MOST_LISTED,
     Limits,
 )
+from colret.types import Page, PageEmbedding
 from tests.conftest import TOPICS, write_pdf
 from tests.object_store import Bucket, Traffic
 from tests.services import API, PATIENCE, client, serving
@@ -107,11 +109,35 @@ def test_pages_like_a_page_and_like_an_image_are_found(service: httpx.Client, in
         each.page_id for each in index.like(hit["file"], hit["page"], 3)
     ]
     assert told["verdict"] is None
+    for each in told["hits"]:
+        assert each["evidence"]["regions"]
+        assert each["evidence"]["tokens"] == []  # of a page they have no names
+        assert [region["tokens"] for region in each["evidence"]["regions"]] == [[]] * len(each["evidence"]["regions"])
     page = picture(service.get(f"{API}/documents/{hit['doc_id']}/pages/{hit['page']}/image", params={"size": 1400}))
     content = io.BytesIO()
     page.crop((100, page.height // 9, page.width - 100, page.height // 6)).save(content, "PNG")  # a few lines
     sent = service.post(f"{API}/search/image", params={"k": 2}, content=content.getvalue())
     assert answer(sent)["hits"][0]["page_id"] == hit["page_id"]  # its words read by OCR
+
+
+def test_the_model_of_pages_is_loaded_while_searches_go_on(
+    example_index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    encode = TextEncoder.encode_pages
+
+    def encode_pages(encoder: TextEncoder, pages: Sequence[Page]) -> list[PageEmbedding]:
+        threads.append(threading.current_thread().name)
+        return encode(encoder, pages)
+
+    monkeypatch.setattr(TextEncoder, "encode_pages", encode_pages)
+    content = io.BytesIO()
+    Image.new("L", (64, 64), 255).save(content, "PNG")
+    with serving(example_index) as address, client(address) as asking:
+        for _ in range(2):
+            told = asking.post(f"{API}/search/image", content=content.getvalue())
+            assert (told.status_code, "holds nothing that the model reads" in told.text) == (422, True)
+    assert [name.partition("_")[0] for name in threads] == ["colret-reader", "colret-search", "colret-search"]
 
 
 def test_a_page_is_told_with_what_matches_on_it(service: httpx.Client) -> None:

@@ -188,7 +188,7 @@ def test_a_full_queue_and_a_slow_answer_are_told(example_index: Path, monkeypatc
         codes = Counter(response.status_code for response in told)
         assert codes.keys() == {503, 504}
         assert all(response.headers["retry-after"] == "1" for response in told if response.status_code == 503)
-        assert "took too long" in next(response for response in told if response.status_code == 504).text
+        assert "with a longer --timeout" in next(response for response in told if response.status_code == 504).text
         assert asking.get("/healthz").status_code == 200
 
 

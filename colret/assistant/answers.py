@@ -105,10 +105,13 @@ class Documents(Answer):
 
     documents: list[ListedDocument]
     n_documents: int = Field(description="That the list has in all")
+    n_indexed: int = Field(description="That the index has, listed or not")
     next_offset: int | None = Field(description="Where the rest begins; null if there is none")
 
     def as_text(self) -> str:
         """Return the answer in lines."""
+        if self.n_indexed and not self.n_documents:
+            return f"none of {count(self.n_indexed, 'document')}"
         lines = [f"{len(self.documents)} of {count(self.n_documents, 'document')}"]
         for each in self.documents:
             pages = count(each.n_pages, "page") if each.status == "done" else f"failed: {each.problem}"

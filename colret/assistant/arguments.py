@@ -71,7 +71,7 @@ class ListDocumentsArguments(Arguments):
     """What ``list_documents`` takes."""
 
     contains: str | None = Field(
-        None, min_length=1, max_length=_MAX_NAME, description="List only documents whose path contains this."
+        None, min_length=1, max_length=_MAX_NAME, description="Only documents whose path contains this, in any case."
     )
     offset: int = Field(0, ge=0, le=1_000_000_000, description="Documents to pass over.")
     limit: int = Field(50, ge=1, le=MAX_LISTED, description="Documents to return.")

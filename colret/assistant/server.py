@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 
 import colret
 from colret.assistant.catalogue import TOOLS, Tool
+from colret.assistant.refusals import refusal
 from colret.assistant.tools import Given, IndexTools
 from colret.errors import ColretError, one_line
 
@@ -36,8 +38,11 @@ _LONGEST_ERROR: Final = 1_000  # characters
 
 
 def serve(tools: IndexTools) -> None:
-    """Answer requests from stdin on stdout until that ends; nothing else may write there meanwhile."""
-    anyio.run(_serve, server_of(tools))
+    """Answer requests from stdin on stdout until either ends; nothing else may write there meanwhile."""
+    try:
+        anyio.run(_serve, server_of(tools))
+    except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # whoever started this is gone
 
 
 def server_of(tools: IndexTools) -> Server[Any]:
@@ -65,8 +70,20 @@ def server_of(tools: IndexTools) -> Server[Any]:
 
 
 async def _serve(server: Server[Any]) -> None:
-    async with stdio_server() as (requests, responses):
+    async with stdio_server() as (lines, responses), anyio.create_task_group() as group:
+        sender, requests = anyio.create_memory_object_stream[SessionMessage | Exception]()
+
+        async def pass_on() -> None:
+            async with sender:
+                async for line in lines:
+                    if not isinstance(line, Exception):
+                        await sender.send(line)
+                    elif (answer := refusal(line)) is not None:
+                        await responses.send(answer)
+
+        group.start_soon(pass_on)
         await server.run(requests, responses, server.create_initialization_options())
+        group.cancel_scope.cancel()
 
 
 def _call(tools: IndexTools, tool: Tool, arguments: dict[str, Any]) -> CallToolResult:

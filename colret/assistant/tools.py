@@ -113,16 +113,18 @@ class IndexTools:
 
     def list_documents(self, asked: ListDocumentsArguments) -> Given:
         """List documents, ordered by path."""
-        wanted = asked.contains or ""
-        records = [
-            record
-            for record in self._index.documents()
-            if record.status != "replaced" and any(wanted in file.path for file in record.files)
-        ]
+        wanted = (asked.contains or "").casefold()
+        known = [record for record in self._index.documents() if record.status != "replaced"]
+        records = [record for record in known if any(wanted in file.path.casefold() for file in record.files)]
         end = asked.offset + asked.limit
         listed = [_listed(record, wanted) for record in records[asked.offset : end]]
         return Given(
-            Documents(documents=listed, n_documents=len(records), next_offset=end if end < len(records) else None)
+            Documents(
+                documents=listed,
+                n_documents=len(records),
+                n_indexed=len(known),
+                next_offset=end if end < len(records) else None,
+            )
         )
 
     def index_info(self, asked: IndexInfoArguments) -> Given:
@@ -187,7 +189,7 @@ def _listed(record: DocumentRecord, wanted: str) -> ListedDocument:
     failed = record.status == "failed"
     return ListedDocument(
         doc_id=record.doc_id,
-        file=next(file.path for file in record.files if wanted in file.path),
+        file=next(file.path for file in record.files if wanted in file.path.casefold()),
         more_files=len(record.files) - 1,
         n_pages=record.n_pages,
         status="failed" if failed else "done",

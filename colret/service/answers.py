@@ -17,7 +17,7 @@ class RegionAnswer(BaseModel):
 
     box: Box = Field(description="Left, top, right and bottom in points from the page's upper left corner.")
     score: float = Field(description="Share of the query that it adds to the regions before it.")
-    tokens: list[str]
+    tokens: list[str] = Field(description="Of the query's text, those that it answers best.")
     text: str
 
 
@@ -35,7 +35,7 @@ class EvidenceAnswer(BaseModel):
     width: float = Field(description="Of the page, in points.")
     height: float
     regions: list[RegionAnswer]
-    tokens: list[TokenAnswer]
+    tokens: list[TokenAnswer] = Field(description="Of the query's text; none of a search by example.")
     coarse: str | None = Field(description="Why boxes are only rough; null if they are exact.")
 
 

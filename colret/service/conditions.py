@@ -34,16 +34,13 @@ def check_condition(where: str, *, hide_paths: bool = False) -> None:
     Raises:
         FilterError: If it calls a function that is not on the list, or uses what hides one.
     """
-    bare = _TEXT.sub("''", where)
-    if found := _UNSAFE.search(bare):
-        raise _refused(where, f"{found[0]} is not allowed here")
-    if found := _PREFIXED.search(bare):
-        raise _refused(where, f"{found[0]} is not allowed here")
-    for name in _CALLED.findall(bare):
-        if name.lower() not in _BEFORE_PARENTHESES:
-            raise _refused(where, f"{name} is no function that is allowed here")
-    if hide_paths and (found := _PLACES.search(bare)):
-        raise _refused(where, f"there is no column {found[0]} here")
+    problem = _problem(_TEXT.sub("''", where), hide_paths)
+    if problem is None:
+        return
+    subject = where if len(where) <= 100 else where[:100] + "..."
+    columns = ", ".join(name for name in COLUMNS if not (hide_paths and _PLACES.fullmatch(name)))
+    remedy = f"compare {columns} by =, <, LIKE, ILIKE, IN or BETWEEN; functions: {', '.join(FUNCTIONS)}"
+    raise FilterError(subject, problem, remedy)
 
 
 def document_name(name: str, *, hide_paths: bool = False) -> str:
@@ -59,7 +56,13 @@ def document_name(name: str, *, hide_paths: bool = False) -> str:
     return f"*/{name}"  # by itself it would also be a folder below the one that the service was started in
 
 
-def _refused(where: str, problem: str) -> FilterError:
-    subject = where if len(where) <= 100 else where[:100] + "..."
-    remedy = f"compare {', '.join(COLUMNS)} by =, <, LIKE, ILIKE, IN or BETWEEN; functions: {', '.join(FUNCTIONS)}"
-    return FilterError(subject, problem, remedy)
+def _problem(bare: str, hide_paths: bool) -> str | None:
+    """Return what is wrong with a condition whose texts are left out; None if nothing is."""
+    if found := _UNSAFE.search(bare) or _PREFIXED.search(bare):
+        return f"{found[0]} is not allowed here"
+    for name in _CALLED.findall(bare):
+        if name.lower() not in _BEFORE_PARENTHESES:
+            return f"{name} is no function that is allowed here"
+    if hide_paths and (found := _PLACES.search(bare)):
+        return f"there is no column {found[0]} here"
+    return None

@@ -66,6 +66,7 @@ class Engine:
         self._one_core = threadpool_limits(1, "blas")
         self._reader = ThreadPoolExecutor(1, "colret-reader")
         self._n_reading = 0
+        self._has_page_model = False  # in memory: of words the first page loads it
 
     @property
     def n_waiting(self) -> int:
@@ -143,4 +144,7 @@ class Engine:
                     1, ref=PageRef("example", 1), pixels=info.render_pixels, ocr=info.reads == "words"
                 )
         self.metrics.observe("read", time.perf_counter() - began)
+        if info.reads == "words" and not self._has_page_model:
+            self._encoder.encode_pages([page])  # for nothing, but not while all searches wait for the model
+            self._has_page_model = True
         return page

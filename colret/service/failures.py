@@ -41,7 +41,9 @@ def add_handlers(app: FastAPI) -> None:
         return failure(503, BUSY, LATER)
 
     def too_slow(request: Request, error: Exception) -> JSONResponse:
-        return failure(504, "it took too long; ask for less, or try again in a moment")
+        return failure(
+            504, "it took too long; ask for less, try again later, or start the service with a longer --timeout"
+        )
 
     def invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

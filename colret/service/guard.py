@@ -1,4 +1,4 @@
-"""What every request passes first: host, key, size of its body; and what every answer has.
+"""What every request passes first: its size, host, key; and what every answer has.
 
 It counts requests too, leaves off what nobody waits for any more, and answers for what nobody
 foresaw: a line in the log and no traceback.
@@ -35,6 +35,7 @@ SECURITY_HEADERS: Final = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 
+_CLOSE: Final = {"Connection": "close"}
 _LEFT: Final = 499  # what other servers count where the client has hung up; nobody is told
 
 
@@ -44,7 +45,7 @@ class Guard:
     Args:
         app: What it guards.
         access: Who may ask.
-        limits: Of bodies.
+        limits: Of heads and bodies.
         metrics: Is told of each answer.
     """
 
@@ -113,6 +114,8 @@ class Guard:
         return self._limits.body_bytes if image else min(self._limits.json_bytes, self._limits.body_bytes)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
+        if _head_bytes(scope) > self._limits.head_bytes:  # h11 bounds heads that come in parts alone
+            return failure(431, f"a request's head has at most {self._limits.head_bytes:,} bytes here", _CLOSE)
         headers = Headers(scope=scope)
         if not self._access.knows_host(headers.get("host", "")):
             return failure(421, "this service does not go by that name; start it with --allowed-host NAME")
@@ -121,5 +124,11 @@ class Guard:
         length = headers.get("content-length", "0")
         most = self._most_bytes(scope)
         if length.isdigit() and int(length[:20]) > most:
-            return failure(413, too_large(most), {"Connection": "close"})
+            return failure(413, too_large(most), _CLOSE)
         return None
+
+
+def _head_bytes(scope: Scope) -> int:
+    """Return how long the head of a request is, but for its method and version."""
+    headers = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    return len(scope["raw_path"]) + len(scope["query_string"]) + headers

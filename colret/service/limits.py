@@ -37,6 +37,7 @@ class Limits:
     seconds: float = 30.0  # for an answer, from the request's arrival
     body_seconds: float = 30.0  # for a body to arrive
     head_seconds: float = 15.0  # for a request's head to arrive
+    head_bytes: int = 16 << 10  # of it
     body_bytes: int = 20 << 20  # of an image
     json_bytes: int = 1 << 20  # of any other body: several times what the longest question takes
     bodies_bytes: int = 256 << 20  # of all bodies that are in memory

@@ -16,7 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from colret.errors import ColretError
 from colret.service.limits import Limits
 
-_HEAD_BYTES: Final = 16 << 10
 _IDLE_SECONDS: Final = 15  # that a connection is kept for the next request
 _SHUTDOWN_SECONDS: Final = 10  # for requests that are being answered
 
@@ -53,7 +52,7 @@ def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             limit_concurrency=limits.connections,
-            h11_max_incomplete_event_size=_HEAD_BYTES,
+            h11_max_incomplete_event_size=limits.head_bytes,
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )

@@ -115,7 +115,7 @@ def evidence_answer(evidence: Evidence) -> EvidenceAnswer:
             RegionAnswer(
                 box=_rounded(region.box),
                 score=round(region.score, 4),
-                tokens=list(region.tokens),
+                tokens=list(filter(None, region.tokens)),
                 text=evidence.text_in(region.box),
             )
             for region in evidence.regions
@@ -123,6 +123,7 @@ def evidence_answer(evidence: Evidence) -> EvidenceAnswer:
         tokens=[
             TokenAnswer(token=each.token, similarity=round(each.similarity, 4), box=_rounded(each.box))
             for each in evidence.tokens
+            if each.token  # those of a page that is asked with have no text
         ],
         coarse=evidence.coarse or None,
     )

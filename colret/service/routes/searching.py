@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Path, Query, Request
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
 from colret.service.answers import SearchAnswer
@@ -14,7 +17,20 @@ from colret.service.telling import search_answer
 
 router = APIRouter(prefix=API, tags=["search"])
 
-DocId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="As searches and lists give it.")]
+_DOC_ID = "^[0-9a-f]{32}$"
+
+
+def _document_id(text: str) -> str:
+    if re.fullmatch(_DOC_ID, text) is None:
+        raise PydanticCustomError("doc_id", "an id has 32 digits 0-9a-f, as searches and lists give it")
+    return text
+
+
+DocId = Annotated[
+    str,
+    Path(description="As searches and lists give it.", json_schema_extra={"pattern": _DOC_ID}),
+    AfterValidator(_document_id),
+]
 Number = Annotated[int, Path(ge=1, le=999_999_999, description="Of the page, from 1.")]
 
 _IMAGES = {
