@@ -199,10 +199,8 @@ def matching_rows(table: pa.Table, where: str) -> Int64:
     Raises:
         ValueError, RuntimeError: If it is no condition on such rows, or fails on one: LanceDB's own.
     """
-    import lancedb
-
     numbered = table.append_column("_place", pa.array(np.arange(len(table))))
-    rows = lancedb.connect("memory://").create_table("rows", numbered)
+    rows = _lancedb().connect("memory://").create_table("rows", numbered)
     found = rows.search().where(where).select(["_place"]).to_arrow()
     return np.sort(found["_place"].to_numpy())
 
@@ -281,17 +279,20 @@ def _connect(folder: IndexFolder) -> Any:
 
 
 def _database(uri: str, options: Mapping[str, str]) -> Any:
-    # Read by Lance when it is loaded: rows that compaction holds in memory at a time.
-    os.environ.setdefault("LANCE_DEFAULT_BATCH_SIZE", "64")
-    import lancedb
-
-    return lancedb.connect(uri, storage_options={**options, "new_table_enable_stable_row_ids": "true"})
+    return _lancedb().connect(uri, storage_options={**options, "new_table_enable_stable_row_ids": "true"})
 
 
 def _codes_field() -> pa.Field:
-    from lancedb import blob
+    return _lancedb().blob("codes")
 
-    return blob("codes")
+
+def _lancedb() -> Any:
+    """Return LanceDB, which reads these variables when it is loaded."""
+    os.environ.setdefault("LANCE_DEFAULT_BATCH_SIZE", "64")  # rows that compaction holds in memory at a time
+    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns, with places in its sources, of what it then raises
+    import lancedb
+
+    return lancedb
 
 
 def _settings_rows(folder: IndexFolder, database: Any) -> pa.Table | None:

@@ -28,6 +28,9 @@ ARCHIVE_SUFFIXES = frozenset([".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz
 _ID_DIGITS = 32  # 128 bits of the sha256: collisions stay out of reach, keys stay short
 _CHUNK_BYTES = 1 << 20
 
+EARLIEST_NS, LATEST_NS = 1 - (1 << 63), (1 << 63) - 1  # and one less, which ``lasting_time`` may record
+"""Of the times of files, which an index holds as int64: from 1677-09-21 to 2262-04-11."""
+
 _HEAD_BYTES = 1024  # readers accept a PDF whose header comes that late
 _PDF_MARK = b"%PDF-"
 _IMAGE_MARKS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"RIFF")
@@ -42,7 +45,7 @@ class SourceFile(NamedTuple):
 
     path: Place  # absolute, symbolic links not resolved
     size: int  # bytes
-    mtime_ns: int
+    mtime_ns: int  # from EARLIEST_NS to LATEST_NS
 
     @property
     def file(self) -> Path:
@@ -164,8 +167,13 @@ def check_unchanged(source: SourceFile) -> None:
         status = source.path.stat()
     except OSError as error:
         raise unusable(source.path, error) from error
-    if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
+    if (status.st_size, modified_ns(status)) != (source.size, source.mtime_ns):
         raise changed_while_read(source.path)
+
+
+def modified_ns(status: os.stat_result) -> int:
+    """Return when a file was modified, or the nearest time that an index can hold."""
+    return min(max(status.st_mtime_ns, EARLIEST_NS), LATEST_NS)
 
 
 def absolute_path(path: str | Path) -> Path:

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colret.addresses import Address, Place
-from colret.documents import SourceFile, check_file, display_path, is_archive, is_supported, unsupported, unusable
+from colret.documents import (
+    EARLIEST_NS,
+    LATEST_NS,
+    SourceFile,
+    check_file,
+    display_path,
+    is_archive,
+    is_supported,
+    modified_ns,
+    unsupported,
+    unusable,
+)
 from colret.errors import DocumentError
 from colret.object_listing import list_documents
 from colret.places import absolute_place, place_of
@@ -97,10 +108,12 @@ def lasting_time(mtime_ns: int, now_ns: int) -> int:
 
     Where its clock has not ticked since, it could change once more, to as many bytes, and look the
     same. So its time less a nanosecond is recorded, which it does not have, and it is hashed again
-    next time, as git does. Whole milliseconds are taken for a sign of a coarse clock.
+    next time, as git does. Whole milliseconds are taken for a sign of a coarse clock. The latest time
+    stands for all later ones, and the earliest for all earlier ones, so they tell nothing either.
     """
     tick = _FINE_TICK_NS if mtime_ns % 1_000_000 else _COARSE_TICK_NS
-    return mtime_ns - 1 if abs(now_ns - mtime_ns) < tick else mtime_ns
+    shared = mtime_ns in (EARLIEST_NS, LATEST_NS)
+    return mtime_ns - 1 if shared or abs(now_ns - mtime_ns) < tick else mtime_ns
 
 
 class _Search:
@@ -181,4 +194,4 @@ class _Search:
         except DocumentError as error:
             self.unusable[display_path(path)] = error
         else:
-            self.sources[path] = SourceFile(path, status.st_size, status.st_mtime_ns)
+            self.sources[path] = SourceFile(path, status.st_size, modified_ns(status))

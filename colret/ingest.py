@@ -28,6 +28,7 @@ from colret.report import IngestReport, Progress, start_report
 from colret.spool import Spool
 from colret.store import PageStore
 from colret.sync import NewDocument, Plan
+from colret.text_lane import drop_damaged_text_index
 from colret.worker import Worker
 
 ENCODE_PAGES: Final = 16  # pages encoded together
@@ -182,6 +183,7 @@ def _conclude(store: PageStore, plan: Plan, committer: Committer, report: Ingest
     store.remove_documents([record.doc_id for record in [*obsolete, *plan.dropped]])
     if committer.unsettled:
         store.remove_orphans()
+    changed |= drop_damaged_text_index(store)  # and have it made anew below
     if changed or plan.new or plan.updated or obsolete or plan.dropped:
         release_memory()  # what encoding has left, before these take what they need
         store.compact()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from colret.addresses import Address
-from colret.documents import SourceFile, changed_while_read, empty_file, id_of_digest
+from colret.documents import EARLIEST_NS, LATEST_NS, SourceFile, changed_while_read, empty_file, id_of_digest
 from colret.errors import DocumentError
 from colret.object_storage import PATIENCE, failure, open_prefix
 
@@ -31,6 +31,7 @@ PART_BYTES: Final = 16 << 20
 """Asked for at a time, so that the time a request may take does not limit the size of an object."""
 
 _PIECE_BYTES = 1 << 20
+_EARLIEST_SECOND, _LATEST_SECOND = EARLIEST_NS // 10**9 + 1, LATEST_NS // 10**9 - 1  # with all of their parts
 
 _FOREIGN: Final = {"s3": ("azure_", "google_"), "gs": ("aws_", "azure_"), "az": ("aws_", "google_")}
 
@@ -96,7 +97,7 @@ def source_of(address: Address, meta: ObjectMeta) -> SourceFile:
     Its time is exact to the second in some answers of a server and finer in others, and two states may
     share it. So the part below a second is made from its tag, which differs with its content.
     """
-    seconds = int(meta["last_modified"].timestamp())
+    seconds = min(max(int(meta["last_modified"].timestamp()), _EARLIEST_SECOND), _LATEST_SECOND)
     tag = (meta["e_tag"] or "").removeprefix("W/").strip('"')
     part = int.from_bytes(hashlib.sha256(tag.encode()).digest()[:8]) % 10**9 if tag else 0
     return SourceFile(address, meta["size"], seconds * 10**9 + part)

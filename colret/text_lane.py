@@ -7,7 +7,8 @@ pages are stored with, since its own depend on what was added and deleted since 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Final
 
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colret import bm25
+from colret.database import StaleReadError
+from colret.errors import StoreError
 from colret.store import PageStore
 from colret.terms import query_terms, sequence_terms, terms_by_word, word_sequence
 from colret.types import Float32, Int64, Words
@@ -38,6 +41,43 @@ def unquoted(text: str) -> str:
     return " ".join(_QUOTED.sub(lambda match: f" {''.join(filter(None, match.groups()))} ", text).split())
 
 
+class TextIndexError(StaleReadError):
+    """The full-text index cannot be used: if it was not made anew meanwhile, it is damaged, and an ingest does that."""
+
+
+def check_text_index(store: PageStore) -> None:
+    """Look a term of the longest page up.
+
+    Raises:
+        TextIndexError: If the full-text index does not find it.
+        StoreError: If the pages cannot be read.
+    """
+    if not store.n_pages():
+        return
+    longest = int(store.page_table().text_lengths.argmax())
+    terms = store.terms(np.array([longest]))[0].split()
+    places = _places_with_term(store, terms[0] if terms else "-")
+    if terms and longest not in places:
+        raise _damaged(store)
+
+
+def drop_damaged_text_index(store: PageStore) -> bool:
+    """Drop the full-text index where it is damaged, so that it is made anew; under ``store.writing()``.
+
+    Returns:
+        Whether it was.
+
+    Raises:
+        StoreError: If the pages cannot be read.
+    """
+    try:
+        check_text_index(store)
+    except TextIndexError:
+        store.drop_index("terms")
+        return True
+    return False
+
+
 class TextLane:
     """BM25 and phrases over the visible pages of an index, as of its last refresh."""
 
@@ -54,7 +94,8 @@ class TextLane:
             documents = [table.doc_ids[i] for i in np.unique(table.documents[allowed])]
         n_asked = n
         while True:  # other pages of those documents may be better, and are not allowed
-            found = self._store.matching_terms(terms, n_asked, doc_ids=documents)
+            with _blaming_index(self._store):
+                found = self._store.matching_terms(terms, n_asked, doc_ids=documents)
             places = table.places(page.row_id for page in found)
             places = places[np.isin(places, allowed)][:n]
             if len(places) == n or len(found) < n_asked:
@@ -65,7 +106,7 @@ class TextLane:
         """Return the places of those allowed pages that have every quoted phrase of a query word for word."""
         for phrase in phrases(text):
             sequence = word_sequence(phrase)
-            with_terms = (self._store.places_with_term(term) for term in sequence_terms(sequence))
+            with_terms = (_places_with_term(self._store, term) for term in sequence_terms(sequence))
             allowed = self._having(sequence, reduce(np.intersect1d, with_terms, allowed))
         return allowed
 
@@ -108,7 +149,7 @@ class TextLane:
         return np.array([self._frequency(term) for term in terms], np.int64)
 
     def _frequency(self, term: str) -> int:
-        n: int = self._store.derived(("pages with", term), lambda: len(self._store.places_with_term(term)))
+        n: int = self._store.derived(("pages with", term), lambda: len(_places_with_term(self._store, term)))
         return n
 
     def _having(self, sequence: str, places: Int64) -> Int64:
@@ -116,3 +157,23 @@ class TextLane:
         blocks = (places[start : start + _BLOCK_PAGES] for start in range(0, len(places), _BLOCK_PAGES))
         having = [[sequence in word_sequence(text) for text in self._store.texts(block)] for block in blocks]
         return places[np.array([each for block in having for each in block], np.bool_)]
+
+
+def _places_with_term(store: PageStore, term: str) -> Int64:
+    with _blaming_index(store):
+        return store.places_with_term(term)
+
+
+@contextmanager
+def _blaming_index(store: PageStore) -> Iterator[None]:
+    """Raise what goes wrong meanwhile as a ``TextIndexError``, if the pages themselves can be read."""
+    try:
+        yield
+    except StoreError as error:
+        store.terms(np.arange(1))
+        raise _damaged(store) from error
+
+
+def _damaged(store: PageStore) -> TextIndexError:
+    remedy = f"make it anew from its pages with: colret ingest FOLDER --index {store.location}"
+    return TextIndexError(store.location, "its full-text index is damaged", remedy)

@@ -168,6 +168,16 @@ def test_an_index_of_another_model_is_told(tmp_path: Path) -> None:
     assert check.remedy == "leave --model out, or ingest into a new --index"
 
 
+def test_a_damaged_text_index_is_told_with_the_remedy(example_index: Path, tmp_path: Path) -> None:
+    index = shutil.copytree(example_index, tmp_path / "index")
+    assert report(text_model(), index)["text index"] == Check("text index", "ok", "finds a word")
+    for file in (index / "pages.lance" / "_indices").glob("*/metadata.lance"):
+        file.unlink()
+    check = report(text_model(), index)["text index"]
+    assert (check.status, check.found) == ("error", f"{index}: its full-text index is damaged")
+    assert check.remedy == f"make it anew from its pages with: colret ingest FOLDER --index {index}"
+
+
 def test_an_index_of_another_format_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(text_model(), tmp_path / "index")
     monkeypatch.setattr("colret.schema.FORMAT_VERSION", 99)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from colret.documents import SourceFile, display_path, document_id
+from colret.documents import EARLIEST_NS, LATEST_NS, SourceFile, display_path, document_id, modified_ns
 from colret.errors import DocumentError
-from colret.folders import Found, find_documents, has_vanished
+from colret.folders import Found, find_documents, has_vanished, lasting_time
 
 
 def names(found: Found, root: Path) -> list[str]:
@@ -59,6 +59,26 @@ def test_reports_size_and_modification_time(tmp_path: Path) -> None:
     path = touch(tmp_path / "a.pdf", b"12345")
     os.utime(path, ns=(1, 1_234_567_890_123_456_789))
     assert find_documents([path]).sources == [SourceFile(path, 5, 1_234_567_890_123_456_789)]
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (0, 0),
+        (-1, -1),
+        (LATEST_NS - 1, LATEST_NS - 1),
+        (1 << 63, LATEST_NS),
+        (-1 << 63, EARLIEST_NS),
+        (-9 << 70, EARLIEST_NS),
+    ],
+)
+def test_times_are_those_that_64_bits_hold(held: int, told: int) -> None:
+    assert modified_ns(os.stat_result([0] * 10, {"st_mtime_ns": held})) == told
+
+
+@pytest.mark.parametrize("time", [EARLIEST_NS, LATEST_NS])
+def test_a_time_that_stands_for_others_is_not_one_to_know_a_file_by(time: int) -> None:
+    assert lasting_time(time, now_ns=0) == time - 1 >= -1 << 63
 
 
 def test_names_each_file_once_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +19,12 @@ from hypothesis import strategies as st
 import colret.compaction
 import colret.text_lane
 from colret.encoders.text import TextEncoder
+from colret.errors import StoreError
 from colret.ingest import ingest
 from colret.search import Ranking, explain, rank, words_only
 from colret.store import PageStore
 from colret.terms import page_terms, query_terms
-from colret.text_lane import TextLane, phrases, unquoted
+from colret.text_lane import TextIndexError, TextLane, check_text_index, drop_damaged_text_index, phrases, unquoted
 from colret.types import EncodedPage, Page, PageRef, Words
 from tests.conftest import TOPICS, write_pdf
 from tests.test_store import SETTINGS, encoded, record
@@ -316,3 +322,105 @@ def test_words_of_scripts_without_spaces_are_shown_where_they_were_found(tmp_pat
     [ranking] = rank(store, [query], lane="text")
     [shown] = explain(store, query, ranking.hits)
     assert [shown.snippet[start:end] for start, end in shown.highlights] == ["人权宣言"]
+
+
+# Damage
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-100]),
+    "overwritten": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+}
+
+
+def damage_text_index(index: Path, name: str, how: str) -> None:
+    for file in (index / "pages.lance" / "_indices").glob(f"*/{name}.lance"):
+        DAMAGE[how](file)
+
+
+@pytest.mark.parametrize("name", ["metadata", "part_0_tokens", "part_0_docs", "part_0_invert"])
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_index_is_told_with_the_remedy_which_mends_it(
+    name: str, how: str, folder: Path, store: PageStore, embedded: TextEncoder
+) -> None:
+    ingest([folder], store, embedded)
+    damage_text_index(store.path, name, how)
+    damaged = PageStore.open(store.path)
+    for query in ("heron", '"grey heron"'):
+        with pytest.raises(TextIndexError, match="its full-text index is damaged; make it anew"):
+            found(damaged, query)
+    assert ingest([folder], PageStore.open(store.path), embedded).n_unchanged == 3
+    mended = PageStore.open(store.path)
+    check_text_index(mended)
+    assert len(found(mended, '"grey heron"')) == 1
+    assert mended.column_indexes()["terms"].n_indexed == 3
+
+
+def test_a_damaged_index_is_made_anew_where_pages_are_added_and_compacted(
+    folder: Path, store: PageStore, embedded: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest([folder], store, embedded)
+    damage_text_index(store.path, "metadata", "empty")
+    monkeypatch.setattr(colret.compaction, "MANY_FRAGMENTS", 0)
+    write_pdf(folder / "violin.pdf", TOPICS["violin"])
+    again = PageStore.open(store.path)
+    assert ingest([folder], again, embedded).n_added == 1
+    assert len(found(again, "violin")) == 1
+
+
+def test_an_index_that_finds_nothing_is_damaged(tmp_path: Path) -> None:
+    store = fill(tmp_path / "one", ["zorp"])
+    with store.writing():
+        store.update_indexes()
+    assert not drop_damaged_text_index(store)
+    other = fill(tmp_path / "other", ["quux"])
+    with other.writing():
+        other.update_indexes()
+    [mine], [others] = ([*(each.path / "pages.lance" / "_indices").iterdir()] for each in (store, other))
+    shutil.rmtree(mine)
+    shutil.copytree(others, mine)
+    again = PageStore.open(store.path)
+    with pytest.raises(TextIndexError):
+        check_text_index(again)
+    with again.writing():
+        assert drop_damaged_text_index(again)
+    assert numbers(again, "zorp") == [1]
+
+
+def test_pages_that_cannot_be_read_are_not_the_indexs_fault(tmp_path: Path) -> None:
+    store = fill(tmp_path / "index", ["zorp"])
+    with store.writing():
+        store.update_indexes()
+    again = PageStore.open(store.path)
+    assert again.n_pages() == 1
+    shutil.rmtree(store.path / "pages.lance")
+    with pytest.raises(StoreError) as caught:
+        TextLane(again).candidates("zorp", np.arange(1), 1)
+    assert not isinstance(caught.value, TextIndexError)
+
+
+@pytest.mark.parametrize("texts", [[], ["", ""], ["the", ""]])
+def test_where_there_is_no_term_the_index_is_whole(texts: list[str], tmp_path: Path) -> None:
+    store = fill(tmp_path / "index", texts)
+    with store.writing():
+        store.update_indexes()
+        assert not drop_damaged_text_index(store)
+
+
+def test_lancedb_does_not_warn_of_what_it_raises(tmp_path: Path) -> None:
+    store = fill(tmp_path / "index", ["zorp"])
+    with store.writing():
+        store.update_indexes()
+    damage_text_index(store.path, "metadata", "deleted")
+    run = subprocess.run(
+        [sys.executable, "-m", "colret_cli", "query", "zorp", "--lane", "text", "--index", str(store.path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "LANCEDB_LOG"},
+    )
+    assert run.returncode == 1
+    assert run.stderr.startswith("colret: ")
+    assert len(run.stderr.splitlines()) == 1

@@ -186,3 +186,14 @@ def test_states_differ_by_second_size_or_tag_and_not_by_how_they_are_told() -> N
     assert state(1, '"one"') == state(1, "one", micro=250_000) == state(1, 'W/"one"')
     assert len({state(1, "one"), state(2, "one"), state(1, "two"), state(1, None)}) == 4
     assert state(1, None).mtime_ns % 10**9 == 0
+
+
+@pytest.mark.parametrize("year", [1, 2262, 9999])
+def test_times_of_objects_are_those_that_64_bits_hold(year: int) -> None:
+    time, address = datetime(year, 12, 31, tzinfo=UTC), parse_address("s3://bucket/a.pdf")
+    states = [
+        source_of(address, {"path": "a.pdf", "last_modified": time, "size": 5, "e_tag": tag, "version": None})
+        for tag in ("one", "two")
+    ]
+    assert all(-1 << 63 <= state.mtime_ns < 1 << 63 for state in states)
+    assert len(set(states)) == 2

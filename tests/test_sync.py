@@ -407,6 +407,17 @@ def test_a_file_that_changed_a_moment_ago_is_hashed_again_next_time(
     assert (plan(tmp_path, [record]).changes[str(path)] == "changed") == racy
 
 
+def test_a_time_that_no_index_can_hold_costs_no_file(folder: Path, store: PageStore, embedded: TextEncoder) -> None:
+    odd, year_2400 = folder / "heron.pdf", 13_569_465_600
+    os.utime(odd, (year_2400, year_2400))
+    report = ingest([folder], store, embedded)
+    assert (report.n_added, report.skipped) == (3, [])
+    assert ingest([folder], store, embedded).n_unchanged == 3
+    odd.write_bytes(odd.read_bytes().replace(b"heron", b"stork"))
+    os.utime(odd, (year_2400 + 1, year_2400 + 1))
+    assert ingest([folder], store, embedded).n_replaced == 1  # though to the index these are one time
+
+
 # Any folder, any index
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from colret.doctor.checks import Check
-from colret.doctor.index import check_folder, check_match, open_index
+from colret.doctor.index import check_folder, check_match, check_text, open_index
 from colret.doctor.machine import check_device, check_poppler, check_torch, check_torchvision, check_versions
 from colret.doctor.model import check_batches, check_maxsim, check_model
 from colret.encoders import choose_model, pinned_revision
@@ -42,6 +42,8 @@ def examine(
     yield check_poppler()
     yield check_folder(index)
     store, opened = open_index(index)
+    if store:
+        yield check_text(store)
     loaded = None
     torch = check_torch()
     yield torch

@@ -11,6 +11,7 @@ from colret.errors import StoreError
 from colret.location import Location, StrPath
 from colret.remote_folder import RemoteFolder
 from colret.store import PageStore
+from colret.text_lane import check_text_index
 from colret.types import EncoderInfo
 
 _FULL, _LOW = 100e6, 1e9  # bytes left: of no use, and enough for some thousand pages
@@ -28,6 +29,15 @@ def open_index(place: Location) -> tuple[PageStore | None, Check]:
     settings = store.settings
     found = f"{place}: format {settings.format_version}, {info.n_pages:,} pages of {settings.model}, {settings.codec}"
     return store, Check("index", "ok", found)
+
+
+def check_text(store: PageStore) -> Check:
+    """Look a word up in the full-text index."""
+    try:
+        check_text_index(store)
+    except StoreError as error:
+        return failed("text index", error)
+    return Check("text index", "ok", "finds a word" if "terms" in store.column_indexes() else "none yet")
 
 
 def check_match(store: PageStore, encoder: EncoderInfo, opened: Check) -> Check:
