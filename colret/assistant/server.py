@@ -81,9 +81,10 @@ async def _serve(server: Server[Any]) -> None:
                     elif (answer := refusal(line)) is not None:
                         await responses.send(answer)
 
-        group.start_soon(pass_on)
-        await server.run(requests, responses, server.create_initialization_options())
-        group.cancel_scope.cancel()
+        async with lines, sender, requests:
+            group.start_soon(pass_on)
+            await server.run(requests, responses, server.create_initialization_options())
+            group.cancel_scope.cancel()
 
 
 def _call(tools: IndexTools, tool: Tool, arguments: dict[str, Any]) -> CallToolResult:
