@@ -293,6 +293,7 @@ class _Session:
             nonlocal last
             self._rests = False
             report = when_free(lambda: sync(self._paths), math.inf)
+            self._rests = True  # before that is told, as whoever reads it may stop the process
             if last is None:
                 self._print(report, store, started)
             else:
@@ -300,7 +301,6 @@ class _Session:
             last = report
             # Once was asked for, not at each change; and no password is new.
             self._sync |= {"retry_failed": False, "retry": passed_reasons(passwords=False)}
-            self._rests = True
             return any(item.reason == "changed_while_read" for item in report.skipped)
 
         follow(folders, sync_now, ignore=self._index_path.folder)
